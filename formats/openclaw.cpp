@@ -73,7 +73,7 @@ std::string our_header(std::string_view header) {
   return json::apply(json::compact(header), edit);
 }
 
-bool is_header(std::string_view line) { return !not_an_object(line) && json::string_at(line, "type") == "session"; }
+bool is_openclaw_header(std::string_view line) { return !not_an_object(line) && json::string_at(line, "type") == "session"; }
 
 class OpenclawStore {
  public:
@@ -126,7 +126,7 @@ Result<void> OpenclawStore::events(const Database& from, const std::string& sess
     const std::string place = fmt::format("transcript_events {}/{}", session, rows.integer(0));
     if (rows.integer(2) != 0) {
       out.skip(place, "/event_zstd", "is compressed");
-    } else if (!is_header(rows.text(1))) {
+    } else if (!is_openclaw_header(rows.text(1))) {
       TRY(out.take(place, rows.text(1), true));
     }
   }
@@ -139,7 +139,7 @@ Result<void> OpenclawStore::window(const Database& from, const std::string& key,
   TRY(auto first, from.query("SELECT event_json FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT 1"));
   first.bind(1, session);
   TRY(const bool any, first.next());
-  if (any && is_header(first.text(0))) head.header = our_header(first.text(0));
+  if (any && is_openclaw_header(first.text(0))) head.header = our_header(first.text(0));
   OpenclawTranscript out(sink_, from.file(), id);
   TRY(out.begin(std::move(head)));
   TRY(events(from, session, out));
@@ -214,13 +214,13 @@ Result<void> OpenclawStore::transcript(const fs::path& file, SessionHead head) {
     return sink_.end();
   }
   TRY(each_line(file, [&head](std::string_view line, std::uint64_t number) {
-    if (number == 1 && is_header(line)) head.header = our_header(line);
+    if (number == 1 && is_openclaw_header(line)) head.header = our_header(line);
     return Result<void>();
   }));
   OpenclawTranscript out(sink_, file.native(), id);
   TRY(out.begin(std::move(head)));
   TRY(each_line(file, [&out](std::string_view line, std::uint64_t number) -> Result<void> {
-    if (line.empty() || (number == 1 && is_header(line))) return {};
+    if (line.empty() || (number == 1 && is_openclaw_header(line))) return {};
     return out.take(line_place(number), line, false);
   }));
   return out.end();

@@ -73,7 +73,9 @@ std::string our_header(std::string_view header) {
   return json::apply(json::compact(header), edit);
 }
 
-bool is_openclaw_header(std::string_view line) { return !not_an_object(line) && json::string_at(line, "type") == "session"; }
+bool is_openclaw_header(std::string_view line) {
+  return !not_an_object(line) && json::string_at(line, "type") == "session";
+}
 
 class OpenclawStore {
  public:

@@ -59,9 +59,11 @@ struct ForeignStore {
 };
 inline std::vector<ForeignStore> foreign_stores(const TempDir& dir) {
   run_sql(dir / "opencode/opencode.db", text_of_file(foreign_data / "opencode/opencode.sql"));
-  run_sql(dir / "openclaw/agents/main/agent/openclaw-agent.sqlite", text_of_file(foreign_data / "openclaw/openclaw-agent.sql"));
+  run_sql(dir / "openclaw/agents/main/agent/openclaw-agent.sqlite",
+          text_of_file(foreign_data / "openclaw/openclaw-agent.sql"));
   run_sql(dir / "goose/sessions/sessions.db", text_of_file(foreign_data / "goose/sessions.sql"));
-  std::filesystem::copy(foreign_data / "goose/sessions", dir / "goose/sessions", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(foreign_data / "goose/sessions", dir / "goose/sessions",
+                        std::filesystem::copy_options::recursive);
   return {{"claude-code", formats::read_claude_code, foreign_data / "claude-code"},
           {"codex", formats::read_codex, foreign_data / "codex"},
           {"opencode", formats::read_opencode, dir / "opencode"},
@@ -95,8 +97,10 @@ inline std::string roles_of(const std::vector<std::string>& lines) {
   std::string roles;
   for (const std::string& line : lines) {
     std::string said = *json::string_at(line, "type");
-    if (said == "message") said = *json::string_at(*json::find(line, "message"), "role");
-    else if (said != "compaction") continue;
+    if (said == "message")
+      said = *json::string_at(*json::find(line, "message"), "role");
+    else if (said != "compaction")
+      continue;
     roles.append(roles.empty() ? "" : " ").append(said);
   }
   return roles;

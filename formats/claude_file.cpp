@@ -1,0 +1,154 @@
+// Writes the file of a session of Claude Code.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "formats/claude_code.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond::formats {
+namespace {
+
+using json::Kind;
+
+// The version of Claude Code whose files these are like.
+constexpr std::string_view like_version = "2.1.197";
+
+bool is_uuid(std::string_view text) {
+  if (text.size() != 36) return false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool dash = at == 8 || at == 13 || at == 18 || at == 23;
+    if (dash ? text[at] != '-' : std::string_view("0123456789abcdef").find(text[at]) == std::string_view::npos)
+      return false;
+  }
+  return true;
+}
+
+std::string claude_block(std::string_view part) {
+  const std::string type = json::string_at(part, "type").value_or("");
+  const auto text = [&part](std::string_view name) { return member(part, name, Kind::string); };
+  if (type == "toolCall" && text("id") && text("name"))
+    return fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", *text("id"), *text("name"),
+                       member(part, "arguments", Kind::object).value_or("{}"));
+  if (type == "image" && text("data") && text("mimeType"))
+    return fmt::format(R"({{"type":"image","source":{{"type":"base64","media_type":{},"data":{}}}}})",
+                       *text("mimeType"), *text("data"));
+  if ((type == "text" || type == "input_text" || type == "output_text") && text("text"))
+    return *text("text") == "\"\"" ? "" : fmt::format(R"({{"type":"text","text":{}}})", *text("text"));
+  if (type == "tool_use" || type == "tool_result") return std::string(part);
+  return "";  // the API refuses what it does not know; thinking is only valid with the signature of the model that goes
+              // on
+}
+
+std::string claude_blocks(std::string_view content) {
+  std::string blocks;
+  const auto add = [&blocks](std::string block) {
+    if (!block.empty()) blocks.append(blocks.empty() ? "" : ",").append(block);
+  };
+  if (json::kind(content) == Kind::string && content != "\"\"")
+    add(fmt::format(R"({{"type":"text","text":{}}})", content));
+  for (const std::string_view part : json::elements(content)) add(claude_block(part));
+  return blocks;
+}
+
+}  // namespace
+
+ClaudeCodeFile::ClaudeCodeFile(std::string_view session_id, std::string cwd)
+    : session_id_(is_uuid(session_id) ? std::string(session_id) : derived_uuid(session_id)), cwd_(std::move(cwd)) {}
+
+std::filesystem::path ClaudeCodeFile::path() const {
+  std::string folder;
+  for (const char c : cwd_) {
+    const bool kept = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    folder += kept ? c : '-';
+  }
+  return std::filesystem::path("projects") / folder / (session_id_ + ".jsonl");
+}
+
+std::string ClaudeCodeFile::uuid_of(std::string_view id) const {
+  return is_uuid(id) ? std::string(id) : derived_uuid(session_id_ + "\n" + std::string(id));
+}
+
+std::string ClaudeCodeFile::head(std::string_view type, std::string_view id, std::string_view time) {
+  std::string uuid = uuid_of(id);
+  std::string out = fmt::format(
+      R"("parentUuid":{},"isSidechain":false,"userType":"external","cwd":{},"sessionId":"{}","version":"{}","gitBranch":"","type":"{}","uuid":"{}","timestamp":"{}")",
+      parent_.empty() ? "null" : json::quote(parent_), json::quote(cwd_), session_id_, like_version, type, uuid, time);
+  parent_ = std::move(uuid);
+  return out;
+}
+
+std::string ClaudeCodeFile::user_line(std::string_view message, std::string_view id, std::string_view time) {
+  const std::string blocks = claude_blocks(json::find(message, "content").value_or("[]"));
+  if (blocks.empty()) return "";
+  const bool meta = json::find(message, "synthetic") == "true";
+  return fmt::format("{{{}{},\"message\":{{\"role\":\"user\",\"content\":[{}]}}}}\n", head("user", id, time),
+                     meta ? ",\"isMeta\":true" : "", blocks);
+}
+
+std::string ClaudeCodeFile::assistant_line(std::string_view message, std::string_view id, std::string_view time) {
+  const std::string blocks = claude_blocks(json::find(message, "content").value_or("[]"));
+  if (blocks.empty()) return "";
+  const std::string stop = json::string_at(message, "stopReason").value_or("");
+  const auto usage = member(message, "usage", Kind::object).value_or("{}");
+  const auto count = [&usage](std::string_view name) { return json::int_at(usage, name).value_or(0); };
+  const std::string uuid = uuid_of(id);
+  return fmt::format(
+      R"({{{},"message":{{"id":"msg_{}","type":"message","role":"assistant","model":{},"content":[{}],"stop_reason":"{}","stop_sequence":null,)"
+      R"("usage":{{"input_tokens":{},"output_tokens":{},"cache_read_input_tokens":{},"cache_creation_input_tokens":{}}}}}}})"
+      "\n",
+      head("assistant", id, time), uuid, json::quote(json::string_at(message, "model").value_or("")), blocks,
+      stop == "toolUse"  ? "tool_use"
+      : stop == "length" ? "max_tokens"
+                         : "end_turn",
+      count("input"), count("output"), count("cacheRead"), count("cacheWrite"));
+}
+
+std::string ClaudeCodeFile::result_line(std::string_view message, std::string_view id, std::string_view time) {
+  const std::string call = json::string_at(message, "toolCallId").value_or("");
+  if (call.empty()) return "";
+  return fmt::format(
+      "{{{},\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{},\"content\":[{}]"
+      ",\"is_error\":{}}}]}}}}\n",
+      head("user", id, time), json::quote(call), claude_blocks(json::find(message, "content").value_or("[]")),
+      json::find(message, "isError") == "true");
+}
+
+std::string ClaudeCodeFile::compaction_lines(std::string_view entry, std::string_view id, std::string_view time) {
+  const auto summary = member(entry, "summary", Kind::string);
+  if (!summary) return "";
+  const std::string before = std::exchange(parent_, "");
+  std::string out = fmt::format(
+      "{{{},\"subtype\":\"compact_boundary\",\"content\":\"Conversation "
+      "compacted\",\"isMeta\":false,\"level\":\"info\",\"logicalParentUuid\":{},"
+      "\"compactMetadata\":{{\"trigger\":\"manual\",\"preTokens\":{}}}}}\n",
+      head("system", id, time), before.empty() ? "null" : json::quote(before),
+      json::int_at(entry, "tokensBefore").value_or(0));
+  out += fmt::format(
+      "{{{},\"isCompactSummary\":true,\"isVisibleInTranscriptOnly\":true,\"message\":{{\"role\":\"user\",\"content\":{}"
+      "}}}}\n",
+      head("user", std::string(id) + "/summary", time), *summary);
+  return out;
+}
+
+std::string ClaudeCodeFile::written(std::string_view entry, std::string_view id, std::string_view time) {
+  const std::string type = json::string_at(entry, "type").value_or("");
+  const auto message = member(entry, "message", Kind::object);
+  if (type == "compaction") return compaction_lines(entry, id, time);
+  if (type != "message" || !message) return "";
+  const std::string role = json::string_at(*message, "role").value_or("");
+  if (role == "user") return user_line(*message, id, time);
+  if (role == "assistant") return assistant_line(*message, id, time);
+  return role == "toolResult" ? result_line(*message, id, time) : "";
+}
+
+std::string ClaudeCodeFile::lines(std::string_view entry) {
+  const std::string id = json::string_at(entry, "id").value_or("");
+  const auto parent = lines_.find(json::string_at(entry, "parentId").value_or(""));
+  parent_ = parent == lines_.end() ? "" : parent->second;
+  std::string out = written(entry, id, json::string_at(entry, "timestamp").value_or(transcripts::iso_time(0)));
+  lines_.insert_or_assign(id, parent_);
+  return out;
+}
+
+}  // namespace sessiond::formats

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include "foreign_stores.hpp"
+
+using namespace sessiond;
+using namespace sessiond::testing;
+
+namespace {
+
+std::string user(const char* uuid, const char* parent, const char* content, const char* more = "") {
+  return fmt::format(
+             R"({{"type":"user","uuid":"{}","parentUuid":{},"timestamp":"2026-11-23T21:00:00.000Z","sessionId":"s",{}"message":{{"role":"user","content":{}}}}})",
+             uuid, *parent == '\0' ? "null" : fmt::format("\"{}\"", parent), more, content) +
+         "\n";
+}
+
+std::string reply(const char* uuid, const char* parent, const char* message, const char* part, const char* more = "") {
+  return fmt::format(
+             R"({{"type":"assistant","uuid":"{}","parentUuid":"{}","timestamp":"2026-11-23T21:00:01.000Z",{}"message":{{"id":"{}","role":"assistant","model":"claude-opus-4-5","content":[{}],"stop_reason":"tool_use","usage":{{"input_tokens":3,"output_tokens":4}}}}}})",
+             uuid, parent, more, message, part) +
+         "\n";
+}
+
+std::string result(const char* uuid, const char* parent, const char* call) {
+  return user(uuid, parent,
+              fmt::format(R"([{{"type":"tool_result","tool_use_id":"{}","content":"of {}"}}])", call, call).c_str());
+}
+
+CollectedSession read_one(const std::string& lines) {
+  const TempDir dir(TempDir::On::memory);
+  dir.write("projects/p/s.jsonl", lines);
+  CollectingSink sink = collected(formats::read_claude_code, dir.path());
+  REQUIRE(sink.sessions.size() == 1);
+  return sink.sessions.front();
+}
+
+const char* const call_a = R"({"type":"tool_use","id":"a","name":"Bash","input":{"command":"a"}})";
+const char* const call_b = R"({"type":"tool_use","id":"b","name":"Read","input":{}})";
+
+}  // namespace
+
+TEST_CASE("claude code: the sample that it wrote goes on at its last reply, behind its summary") {
+  const CollectingSink sink = collected(formats::read_claude_code, foreign_data / "claude-code");
+  REQUIRE(sink.sessions.size() == 1);
+  const CollectedSession& session = sink.sessions.front();
+  CHECK(session.head.id == "a9f637cd-42c2-4a96-8131-bc8f290ffc75");
+  CHECK(json::string_at(session.head.header, "cwd") == "/home/ada/work");
+  CHECK(json::string_at(session.head.entry, "model") == "claude-sonnet-4-5");
+  CHECK(roles_of(path_to_leaf(session)) ==
+        "user assistant toolResult assistant user assistant compaction user user user user assistant user assistant "
+        "user assistant");
+}
+
+TEST_CASE("claude code: lines of one reply are one message, whose tokens count once") {
+  const auto session =
+      read_one(user("u", "", "\"hi\"") + reply("x", "u", "m", R"({"type":"thinking","thinking":"t","signature":"s"})") +
+               reply("y", "x", "m", R"({"type":"text","text":"T"})") + reply("z", "y", "m", call_a) +
+               result("r", "z", "a") + reply("w", "r", "m2", R"({"type":"text","text":"end"})"));
+  CHECK(roles_of(path_to_leaf(session)) == "user assistant toolResult assistant");
+  CHECK(session.lines.size() == 4);
+  CHECK(session.lines[1].contains(
+      R"([{"type":"thinking","thinking":"t","thinkingSignature":"s"},{"type":"text","text":"T"},{"type":"toolCall","id":"a","name":"Bash","arguments":{"command":"a"}}])"));
+  CHECK(session.lines[1].contains(R"("totalTokens":7)"));
+  CHECK(session.lines[2].contains(R"("toolName":"Bash")"));
+}
+
+TEST_CASE("claude code: calls at once have all their results on the path, wherever their lines stand") {
+  for (const bool mixed : {false, true}) {
+    const std::string replies =
+        mixed ? reply("x", "u", "m", call_a) + result("ra", "x", "a") + reply("y", "x", "m", call_b)
+              : reply("x", "u", "m", call_a) + reply("y", "x", "m", call_b) + result("ra", "x", "a");
+    const auto session = read_one(user("u", "", "\"hi\"") + replies + result("rb", "y", "b") +
+                                  reply("w", "rb", "m2", R"({"type":"text","text":"end"})"));
+    const auto path = path_to_leaf(session);
+    INFO(mixed);
+    if (!mixed) CHECK(roles_of(path) == "user assistant toolResult toolResult assistant");
+    std::int64_t tokens = 0;
+    for (const std::string& line : session.lines)
+      if (const auto usage = json::find(*json::find(line, "message"), "usage"))
+        tokens += *json::int_at(*usage, "totalTokens");
+    CHECK(tokens == 14);
+  }
+}
+
+TEST_CASE("claude code: a side chain is a branch, and the conversation goes on at the main one") {
+  const auto session = read_one(user("u", "", "\"hi\"") + reply("x", "u", "m", R"({"type":"text","text":"T"})") +
+                                user("side", "", "\"task\"", R"("isSidechain":true,)") +
+                                reply("sr", "side", "ms", R"({"type":"text","text":"S"})", R"("isSidechain":true,)"));
+  CHECK(roles_of(path_to_leaf(session)) == "user assistant");
+  CHECK(session.lines.size() == 5);
+}
+
+TEST_CASE("claude code: a rewound conversation is two branches") {
+  const auto session = read_one(user("u", "", "\"hi\"") + reply("x", "u", "m", R"({"type":"text","text":"T"})") +
+                                user("old", "x", "\"old\"") + user("new", "x", "\"new\""));
+  const auto path = path_to_leaf(session);
+  CHECK(roles_of(path) == "user assistant user");
+  CHECK(path.back().contains("\"new\""));
+}
+
+TEST_CASE("claude code: a subagent's file is a session of its own that names its parent") {
+  const TempDir dir(TempDir::On::memory);
+  dir.write("projects/p/s.jsonl", user("u", "", "\"hi\""));
+  dir.write("projects/p/s/subagents/agent-1a2b.jsonl",
+            user("v", "", "\"task\"", R"("isSidechain":true,"agentId":"1a2b",)"));
+  const CollectingSink sink = collected(formats::read_claude_code, dir.path());
+  REQUIRE(sink.sessions.size() == 2);
+  CHECK(sink.sessions[0].head.id == "agent-1a2b");
+  CHECK(json::string_at(sink.sessions[0].head.header, "parentSession") == "s.jsonl");
+  CHECK(roles_of(path_to_leaf(sink.sessions[0])) == "user");
+}
+
+TEST_CASE("claude code: a file that is written is read again as what it was") {
+  for (const auto& read :
+       {std::pair<ReadStore, const char*>{formats::read_claude_code, "claude-code"}, {formats::read_codex, "codex"}}) {
+    const CollectingSink before = collected(read.first, foreign_data / read.second);
+    formats::ClaudeCodeFile file(before.sessions.front().head.id, "/home/ada/my work");
+    CHECK(file.path().parent_path() == "projects/-home-ada-my-work");
+    std::string lines;
+    for (const std::string& line : before.sessions.front().lines) lines += file.lines(line);
+    const TempDir dir;
+    dir.write(file.path().native(), lines);
+    const CollectingSink after = collected(formats::read_claude_code, dir.path());
+    REQUIRE(after.sessions.size() == 1);
+    CHECK(after.skips.empty());
+    CHECK(after.sessions.front().head.id == before.sessions.front().head.id);
+    CHECK(roles_of(path_to_leaf(after.sessions.front())) == roles_of(path_to_leaf(before.sessions.front())));
+  }
+  formats::ClaudeCodeFile named("my-session", "/");
+  CHECK(named.session_id().size() == 36);
+  CHECK(named.session_id() == formats::ClaudeCodeFile("my-session", "/").session_id());
+}

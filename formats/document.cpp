@@ -17,10 +17,7 @@ namespace {
 using transcripts::is_array;
 using transcripts::is_object;
 using transcripts::is_string;
-
-std::string text_at(std::string_view object, std::string_view name) {
-  return json::string_at(object, name).value_or("");
-}
+using transcripts::text_at;
 
 std::optional<std::int64_t> time_in(std::string_view value) {
   const auto text = json::as_string(value);

@@ -6,9 +6,12 @@
 
 #include "store/names.hpp"
 #include "store/try.hpp"
+#include "transcripts/members.hpp"
 
 namespace sessiond::formats {
 namespace {
+
+using transcripts::text_at;
 
 using json::Kind;
 
@@ -30,10 +33,6 @@ std::optional<std::int64_t> time_at(std::string_view object, std::string_view na
 }
 
 void join(std::string& list, std::string_view text) { list.append(list.empty() ? "" : ",").append(text); }
-
-std::string text_at(std::string_view object, std::string_view name) {
-  return json::string_at(object, name).value_or("");
-}
 
 }  // namespace
 

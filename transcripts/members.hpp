@@ -24,6 +24,11 @@ inline bool is_object(std::string_view value) { return !value.empty() && value.f
 inline bool is_array(std::string_view value) { return !value.empty() && value.front() == '['; }
 inline bool is_string(std::string_view value) { return !value.empty() && value.front() == '"'; }
 
+// Returns the text of a member; "": it is no string, or there is none.
+inline std::string text_at(std::string_view object, std::string_view name) {
+  return json::string_at(object, name).value_or("");
+}
+
 // Tells whether an entry has a member of this name beside its message or its body.
 inline bool belongs_to_entry(std::string_view name) {
   return name == "id" || name == "parentId" || name == "type" || name == "timestamp";

@@ -1,4 +1,4 @@
-// Malformed stores of other programs: each fault is named with file, place and pointer, and all else is imported.
+// MalformedStore stores of other programs: each fault is named with file, place and pointer, and all else is imported.
 #include <fmt/format.h>
 
 #include "foreign_stores.hpp"
@@ -8,14 +8,14 @@ using namespace sessiond::testing;
 
 namespace {
 
-struct Malformed {
+struct MalformedStore {
   const char* bad;       // what stands between two good lines or rows
   const char* named;     // what the skip says, without the file
   std::size_t more = 0;  // entries that are made all the same
 };
 
 // Expects the one skip that a fault gives, and the good entries around it.
-void expect_named(const Malformed& fault, const CollectingSink& sink, const std::string& file, std::size_t good) {
+void expect_named(const MalformedStore& fault, const CollectingSink& sink, const std::string& file, std::size_t good) {
   INFO(fault.bad);
   REQUIRE(sink.skips.size() == 1);
   CHECK(sink.skips.front().why == fmt::format("{}{}", file, fault.named));
@@ -29,7 +29,7 @@ const std::string not_text = "\"\xff\"";
 }  // namespace
 
 TEST_CASE("malformed: Claude Code") {
-  const std::vector<Malformed> faults = {
+  const std::vector<MalformedStore> faults = {
       {R"({"type":"user","message":{"role":"user")", ", line 2: is not JSON: unexpected end at byte 39"},
       {"[1,2]", ", line 2: is not a JSON object"},
       {"\x01", ", line 2: is not JSON: unexpected byte 0x01 at byte 0"},
@@ -48,7 +48,7 @@ TEST_CASE("malformed: Claude Code") {
       {R"({"type":"user","uuid":"x","message":{"role":"user","content":[{"type":"tool_result","content":"A"}]}})",
        ", line 2, /message/content: holds a tool_result without tool_use_id"},
   };
-  for (const Malformed& fault : faults) {
+  for (const MalformedStore& fault : faults) {
     const TempDir dir(TempDir::On::memory);
     const auto file = dir.write(
         "projects/p/01165fb3-732a-8968-b58f-6f573df34230.jsonl",
@@ -62,7 +62,7 @@ TEST_CASE("malformed: Claude Code") {
 }
 
 TEST_CASE("malformed: Codex") {
-  const std::vector<Malformed> faults = {
+  const std::vector<MalformedStore> faults = {
       {R"({"timestamp":"2026-11-23T21:00:00.500Z","type":"response_item","payload":{)",
        ", line 3: is not JSON: unexpected end at byte 74"},
       {"null", ", line 3: is not a JSON object"},
@@ -84,7 +84,7 @@ TEST_CASE("malformed: Codex") {
       {R"({"type":"event_msg","payload":{"type":"thread_rolled_back","num_turns":9}})",
        ", line 3, /payload/num_turns: names more turns than there are; they stay", 1},
   };
-  for (const Malformed& fault : faults) {
+  for (const MalformedStore& fault : faults) {
     const TempDir dir(TempDir::On::memory);
     const auto file = dir.write(
         "sessions/2026/11/23/rollout-2026-11-23T21-00-00-01a20a47-3e79-7442-a723-7beca885cac1.jsonl",
@@ -159,7 +159,7 @@ TEST_CASE("malformed: opencode, in its folder and in its database") {
 }
 
 TEST_CASE("malformed: OpenClaw") {
-  const std::vector<Malformed> faults = {
+  const std::vector<MalformedStore> faults = {
       {"{", ", transcript_events s1/2: is not JSON: unexpected end at byte 1"},
       {"[]", ", transcript_events s1/2: is not a JSON object"},
       {R"("entry")", ", transcript_events s1/2: is not a JSON object"},
@@ -185,7 +185,7 @@ TEST_CASE("malformed: OpenClaw") {
   };
   const TempDir dir(TempDir::On::memory);
   int count = 0;
-  for (const Malformed& fault : faults) {
+  for (const MalformedStore& fault : faults) {
     const auto file = dir / fmt::format("{}.sqlite", ++count);
     run_sql(file, sql(fmt::format("'{}', NULL", fault.bad)));
     expect_named(fault, collected(formats::read_openclaw, file), file.native(), 2);
@@ -197,7 +197,7 @@ TEST_CASE("malformed: OpenClaw") {
 }
 
 TEST_CASE("malformed: Goose") {
-  const std::vector<Malformed> faults = {
+  const std::vector<MalformedStore> faults = {
       {R"({"role":"user","created":1741601472,"content":[)", ", line 3: is not JSON: unexpected end at byte 47"},
       {"7", ", line 3: is not a JSON object"},
       {not_text.c_str(), ", line 3: is not JSON: not UTF-8 at byte 1"},
@@ -214,7 +214,7 @@ TEST_CASE("malformed: Goose") {
       {R"({"role":"user","created":1741601472,"content":[{"type":"text","text":"x"},{"type":"toolResponse","id":"c"}]})",
        ", line 3, /content/1/toolResult: is not an object", 1},
   };
-  for (const Malformed& fault : faults) {
+  for (const MalformedStore& fault : faults) {
     const TempDir dir(TempDir::On::memory);
     const auto file = dir.write(
         "20250310_101112.jsonl",

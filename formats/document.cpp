@@ -59,7 +59,25 @@ Result<void> check_content(std::string_view message, std::string_view content, c
   return {};
 }
 
+bool is_one_value(std::string_view text) { return json::check(text, {.max_depth = json::foreign_depth}).has_value(); }
+
 }  // namespace
+
+std::vector<Document> documents_in(std::string_view body) {
+  std::vector<Document> lines;
+  bool whole = false;  // a line looks like a document of its own
+  std::size_t number = 0;
+  for (std::string_view rest = body; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = store::trim(rest.substr(0, end));
+    ++number;
+    if (!line.empty()) lines.push_back({.text = line, .line = number});
+    whole = whole || (rest.starts_with('{') && line.ends_with('}'));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (lines.size() <= 1 || !whole || is_one_value(body)) return {{.text = body, .line = 1}};
+  return lines;
+}
 
 Result<void> check_document(std::string_view document) {
   if (const auto checked = json::check(document, {.max_depth = json::foreign_depth, .utf8 = true}); !checked)

@@ -197,7 +197,8 @@ HandlerResult export_session(Api& api, http::Request& request) {
   CO_TRY(const auto path, session_path(request, api));
   if (with_entry.value_or(false)) {
     if (name != "jsonl") co_return fail(Code::bad_request, "entry: only format=jsonl has it");
-    if (request.query_value("topic") != nullptr) co_return fail(Code::bad_request, "entry and topic exclude each other");
+    if (request.query_value("topic") != nullptr)
+      co_return fail(Code::bad_request, "entry and topic exclude each other");
     co_return co_await export_whole(api, request, path);
   }
   CO_TRY(const auto source, co_await source_of(api, request));

@@ -1,4 +1,307 @@
-#include "daemon/api/handler.hpp"
+// Imports sessions of other programs, and of other daemons. Each session is one commit, and is counted when it is
+// durable. What is there already stays, so an import that was interrupted is simply sent again.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "daemon/api/import_body.hpp"
+#include "daemon/api/secrets.hpp"
+#include "daemon/ledger/staging.hpp"
+#include "formats/index.hpp"
+
 namespace sessiond::api {
-void add_import_routes(http::Router& /*router*/, Api& /*api*/) {}
+namespace {
+
+constexpr std::size_t most_named = 100;         // in `ids` and in `skips`; more are only counted
+constexpr std::size_t append_bytes = 64 << 10;  // of entries that one commit appends
+constexpr std::size_t append_lines = 100;
+
+enum class IfExists : std::uint8_t { skip, replace, go_on };
+
+// The answer, as it grows.
+struct Tally {
+  std::int64_t created = 0, updated = 0, skipped = 0;
+  std::vector<std::string> ids{};
+  std::string skips = "[";
+  std::size_t named = 0;
+
+  void done(bool is_new, const std::string& id) {
+    ++(is_new ? created : updated);
+    if (ids.size() < most_named) ids.push_back(id);
+  }
+  void skip(const std::string& id, std::string_view why) {
+    ++skipped;
+    if (++named > most_named) return;
+    append_element(skips,
+                   fmt::format(R"({{"id":{},"why":{}}})", id.empty() ? "null" : json::quote(id), json::quote(why)));
+  }
+  std::string text() const {
+    return fmt::format(R"({{"created":{},"updated":{},"skipped":{},"ids":{},"skips":{}]}})", created, updated, skipped,
+                       json::array_of(ids), skips);
+  }
+};
+
+// One session that is being imported.
+struct Import {
+  std::string agent{};
+  ImportedSession session{};
+  IfExists if_exists = IfExists::skip;
+  std::optional<decide::FilesOfId> found{};  // files of its id
+};
+
+std::string taken(const Import& import) {
+  return fmt::format("another session has the id {} or its key", import.session.id);
+}
+
+// Tells of a fault of the session, for which the others need not fail.
+bool is_its_own(const Problem& problem) {
+  return http::status_of(problem.code) / 100 == 4 && problem.code != Code::too_many_requests;
+}
+
+std::string why_not(const Import& import, const Problem& problem, const auth::Principal& principal) {
+  const bool hidden = problem.code == Code::forbidden || problem.code == Code::agent_not_found ||
+                      problem.code == Code::session_not_found ||
+                      (problem.code == Code::session_exists && !principal.sees_whole_agent(import.agent));
+  return hidden ? taken(import) : problem.detail;
+}
+
+std::string key_of(const Import& import) {
+  const ImportedSession& session = import.session;
+  if (session.key.empty()) return fmt::format("agent:{}:session:{}", import.agent, store::lower(session.id));
+  return store::canonical_key(session.key, import.agent).value_or(session.key);
+}
+
+// Tells whether the session is there, as far as the token sees: with this key and this id.
+asio::awaitable<Result<bool>> is_there(Api& api, const http::Request& request, const Import& import) {
+  const std::string key = key_of(import);
+  auto there = co_await api.ledger.show(import.agent, false,
+                                        [&](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
+                                          const decide::Session* session = state.find_key(key);
+                                          return session != nullptr && session->session_id == import.session.id &&
+                                                 sees(request.principal, state, *session);
+                                        });
+  if (!there && there.error().code == Code::agent_not_found) co_return false;
+  co_return there;
+}
+
+// Appends what a transcript does not have yet. Returns whether that was anything.
+asio::awaitable<Result<bool>> go_on(Api& api, const http::Request& request, const Import& import) {
+  bool appended = false;
+  for (const ImportedTranscript& transcript : import.session.transcripts) {
+    decide::ContinueTranscript step{.target = {.key = key_of(import)},
+                                    .session_id = import.session.id,
+                                    .topic = transcript.topic,
+                                    .header = transcript.header,
+                                    .counts_usage = import.session.counts_usage};
+    for (std::size_t at = 0; at < transcript.lines.size();) {
+      step.lines.clear();
+      std::size_t bytes = 0;
+      // A line without an id goes with the entry before it.
+      for (; at < transcript.lines.size(); ++at) {
+        const decide::ImportedLine& line = transcript.lines[at];
+        if ((bytes >= append_bytes || step.lines.size() >= append_lines) && !line.id.empty()) break;
+        bytes += line.line.size();
+        step.lines.push_back(line);
+      }
+      CO_TRY(const auto reply, co_await api.ledger.commit(import.agent, {.actor = request.principal.id},
+                                                          scoped(step, request.principal)));
+      appended = appended || json::int_at(reply.body, "appended") != 0;
+    }
+  }
+  co_return appended;
+}
+
+asio::awaitable<Result<ledger::StagedFiles>> staged(Api& api, const std::shared_ptr<const Import>& import) {
+  auto files = std::make_shared<std::vector<transcripts::StagedTranscript>>();
+  for (const ImportedTranscript& transcript : import->session.transcripts) {
+    const std::string file = store::transcript_file(import->session.id, transcript.topic.value_or(""));
+    CO_TRY(auto one, co_await ledger::stage(api.ledger, import->agent, file,
+                                            [import, &transcript](transcripts::StagedTranscript& to) -> Result<void> {
+                                              TRY(to.add(transcript.header));
+                                              for (const auto& line : transcript.lines) TRY(to.add(line.line));
+                                              return {};
+                                            }));
+    files->push_back(std::move(one));
+  }
+  co_return files;
+}
+
+// Imports one session. Returns whether it was made or changed; nothing: it was there already.
+asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Request& request,
+                                                        std::shared_ptr<const Import> import) {
+  const ImportedSession& session = import->session;
+  const std::string key = key_of(*import);
+  std::string channel(store::parse_key(key).channel);
+  for (const auto& member : session.entry.set)
+    if (member.name == "channel") channel = json::as_string(member.value).value_or("");
+  if (!request.principal.sees(import->agent, key, channel)) co_return fail(Code::forbidden, taken(*import));
+  if (api.ledger.parts().memory.holding(import->agent, key) != nullptr ||
+      api.ledger.parts().memory.holding(import->agent, session.id) != nullptr)
+    co_return fail(Code::session_exists, taken(*import));
+  CO_TRY(const bool there, co_await is_there(api, request, *import));
+  if (there && import->if_exists == IfExists::go_on) {
+    CO_TRY(const bool more, co_await go_on(api, request, *import));
+    co_return more ? std::optional(false) : std::nullopt;
+  }
+  if (there && import->if_exists == IfExists::skip) co_return std::nullopt;
+  if (session.only_topics)
+    co_return fail(Code::validation_failed, "a topic's transcript follows that of its session, or goes on with one");
+  CO_TRY(check_secrets(api, request, key, json::apply("{}", session.entry)));
+  CO_TRY(const auto files, co_await staged(api, import));
+  decide::ImportSession command{.key = session.key,
+                                .session_id = session.id,
+                                .entry = session.entry,
+                                .replace = import->if_exists == IfExists::replace,
+                                .found = there ? std::nullopt : import->found};
+  for (std::size_t at = 0; at < files->size(); ++at)
+    command.files.push_back({.topic = session.transcripts[at].topic, .name = (*files)[at].name()});
+  if (!request.principal.sees_everything())
+    command.sees = [principal = request.principal, agent = import->agent](const decide::Session& other) {
+      return principal.sees(agent, other.key(), other.channel);
+    };
+  CO_TRY(const auto reply,
+         co_await api.ledger.commit(import->agent, {.actor = request.principal.id},
+                                    ledger::keeping(files, scoped(std::move(command), request.principal)), true));
+  if (reply.body.empty()) co_return std::nullopt;
+  co_return reply.status == 201;
+}
+
+// The ids among these of which another agent has a transcript.
+asio::awaitable<std::vector<std::string>> elsewhere(Api& api, const std::string& agent,
+                                                    const std::vector<std::string>& ids) {
+  std::vector<std::filesystem::path> folders;
+  for (const std::string& other : co_await api.ledger.agent_ids())
+    if (other != agent) folders.push_back(sessions_folder(api, other));
+  co_return co_await on_disk(api, [folders, &ids] {
+    std::vector<std::string> found;
+    for (const std::string& id : ids) {
+      const std::string file = store::transcript_file(id, "");
+      struct stat status{};
+      if (std::ranges::any_of(folders,
+                              [&](const auto& folder) { return ::lstat((folder / file).c_str(), &status) == 0; }))
+        found.push_back(id);
+    }
+    return found;
+  });
+}
+
+asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request, const std::string& agent,
+                                         ImportBody body, IfExists if_exists, Tally& tally) {
+  for (const formats::Skipped& skipped : body.skips) tally.skip(skipped.id, skipped.why);
+  std::vector<std::string> ids;
+  for (const ImportedSession& session : body.sessions) ids.push_back(session.id);
+  const std::vector<std::string> other = co_await elsewhere(api, agent, ids);
+  CO_TRY(auto found, co_await ledger::files_of(api.ledger, agent, ids));
+  for (ImportedSession& session : body.sessions) {
+    auto import =
+        std::make_shared<Import>(Import{.agent = agent, .session = std::move(session), .if_exists = if_exists});
+    const std::string& id = import->session.id;
+    if (std::ranges::find(other, id) != other.end()) {
+      tally.skip(id, taken(*import));
+      continue;
+    }
+    // Only the first of several sessions with one id: its import changes what is there.
+    if (const auto files = found.find(id); files != found.end()) import->found = found.extract(files).mapped();
+    auto done = co_await import_one(api, request, import);
+    if (!done && !is_its_own(done.error())) co_return std::unexpected(std::move(done.error()));
+    if (!done) {
+      tally.skip(id, why_not(*import, done.error(), request.principal));
+    } else if (*done) {
+      tally.done(**done, id);
+    } else {
+      tally.skip(id, "is there already");
+    }
+    if (request.client_gone && request.client_gone()) co_return fail(Code::request_timeout, "the client is gone");
+  }
+  co_return Result<void>{};
+}
+
+// What an index changes of a session; nothing: the token sees no such session. An empty object: nothing.
+asio::awaitable<Result<std::optional<std::string>>> named_anew(Api& api, const http::Request& request,
+                                                               const std::string& agent,
+                                                               const formats::IndexedSession& indexed) {
+  auto patch = co_await api.ledger.show(
+      agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<std::optional<std::string>> {
+        const decide::Session* session = state.find_session_id(indexed.id);
+        if (session == nullptr || !sees(request.principal, state, *session)) return std::nullopt;
+        json::ObjectWriter out;
+        if (indexed.name && *indexed.name != json::string_at(*session->entry(), "name").value_or(indexed.id))
+          out.string("name", *indexed.name);
+        if (indexed.description && indexed.description != json::string_at(*session->entry(), "description"))
+          out.string("description", *indexed.description);
+        return out.text();
+      });
+  if (!patch && patch.error().code == Code::agent_not_found) co_return std::nullopt;
+  co_return patch;
+}
+
+asio::awaitable<Result<void>> import_index(Api& api, const http::Request& request, const std::string& agent,
+                                           std::vector<formats::IndexedSession> sessions, Tally& tally) {
+  for (const formats::IndexedSession& indexed : sessions) {
+    CO_TRY(const auto patch, co_await named_anew(api, request, agent, indexed));
+    if (!patch) {
+      tally.skip(indexed.id, "is missing: an index has no messages, import the session's own file");
+      continue;
+    }
+    if (*patch == "{}") {
+      tally.skip(indexed.id, "is named so already");
+      continue;
+    }
+    auto done = check_secrets(api, request, indexed.id, *patch);
+    if (done) {
+      decide::PatchSession command{.target = {.key = indexed.id}, .patch = *patch};
+      auto reply = co_await api.ledger.commit(agent, {.actor = request.principal.id},
+                                              scoped(std::move(command), request.principal));
+      if (!reply) done = std::unexpected(std::move(reply.error()));
+    }
+    if (done) {
+      tally.done(false, indexed.id);
+    } else if (is_its_own(done.error())) {
+      tally.skip(indexed.id, done.error().detail);
+    } else {
+      co_return std::unexpected(std::move(done.error()));
+    }
+  }
+  co_return Result<void>{};
+}
+
+Result<void> check_type(const http::Request& request) {
+  const std::string type =
+      store::lower(store::trim(request.header("content-type").substr(0, request.header("content-type").find(';'))));
+  for (const char* known : {"", "application/json", "application/x-ndjson", "application/ndjson", "application/jsonl"})
+    if (type == known) return {};
+  return fail(Code::unsupported_media_type, "send application/json or application/x-ndjson");
+}
+
+HandlerResult import_sessions(Api& api, http::Request& request) {
+  CO_TRY(const auto agent, agent_param(request));
+  CO_TRY(const auto format, query_choice(request, "format", {"json", "robota", "manager", "jsonl", "index"}));
+  CO_TRY(const auto if_exists, query_choice(request, "ifExists", {"skip", "replace", "continue"}));
+  if (if_exists == "continue" && format != "jsonl")
+    co_return fail(Code::bad_request, "ifExists: only format=jsonl can be continued");
+  CO_TRY(check_type(request));
+  if (store::trim(request.body).empty()) co_return fail(Code::bad_request, "the body is empty");
+  Tally tally;
+  if (format == "index") {
+    CO_TRY(auto sessions, co_await on_disk(api, [&] { return formats::read_index(request.body); }));
+    CO_TRY(co_await import_index(api, request, agent, std::move(sessions), tally));
+  } else {
+    CO_TRY(auto body,
+           co_await on_disk(api, [&, now = store::unix_ms()] { return read_import(request.body, format, now); }));
+    const IfExists how = if_exists == "replace"    ? IfExists::replace
+                         : if_exists == "continue" ? IfExists::go_on
+                                                   : IfExists::skip;
+    CO_TRY(co_await import_all(api, request, agent, std::move(body), how, tally));
+  }
+  co_return json_response(tally.text());
+}
+
+}  // namespace
+
+void add_import_routes(http::Router& router, Api& api) {
+  adding(router, api)("POST", "/v1/agents/{agent}/import", auth::Permission::write, import_sessions,
+                      {"format", "ifExists"});
+}
+
 }  // namespace sessiond::api

@@ -48,7 +48,7 @@ Result<void> pack(const config::Config& config, const Take& take) {
   const auto lock = serve::StateLock::acquire(config.state_dir, "backup");
   if (lock) return pack_offline(config, take);
   if (lock.error().code != Code::degraded) return std::unexpected(lock.error());
-  const auto reply = download(serve::socket_of(config), "/v1/admin/backup", take, {.timeout = patience});
+  const auto reply = download(serve::socket_of(config), "POST", "/v1/admin/backup", take, {.timeout = patience});
   if (!reply && reply.error().nobody_there)
     return fail(Code::degraded, fmt::format("{}, and it could not be asked ({}): wait until it has started, or stop it",
                                             lock.error().detail, reply.error().detail));

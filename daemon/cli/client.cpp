@@ -19,6 +19,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::cli {
@@ -173,22 +174,35 @@ std::expected<store::Fd, CallError> open_stream(const Endpoint& daemon, std::str
   return ask(daemon, "GET", target, "", {});
 }
 
-std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view target,
+std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view method, std::string_view target,
                                                const std::function<Result<void>(std::string_view)>& take,
                                                const CallOptions& options) {
-  TRY(const auto fd, ask(daemon, "POST", target, "", options));
+  TRY(const auto fd, ask(daemon, method, target, "", options));
   std::string text;  // the head, and the body unless `take` gets it
   bool taking = false;
+  std::uint64_t taken = 0;
+  const auto pass = [&](std::string_view piece) {
+    taken += piece.size();
+    return take(piece);
+  };
   TRY(read_to_end(fd.get(), daemon, [&](std::string_view piece) -> Result<void> {
-    if (taking) return take(piece);
+    if (taking) return pass(piece);
     TRY(append_up_to(text, piece, options.most_bytes));
     const std::size_t end = text.find("\r\n\r\n");
     taking = end != std::string::npos && text.starts_with("HTTP/1.1 2");
     if (!taking) return {};
     const std::string body = text.substr(end + 4);
     text.resize(end + 4);
-    return body.empty() ? Result<void>{} : take(body);
+    return body.empty() ? Result<void>{} : pass(body);
   }));
+  if (!taking) return parsed(daemon, text);
+  constexpr std::string_view length = "\r\nContent-Length: ";
+  if (const std::size_t at = text.find(length); at != std::string::npos) {
+    const std::string_view digits = std::string_view(text).substr(at + length.size());
+    if (store::parse_number<std::uint64_t>(digits.substr(0, digits.find('\r'))) != taken)
+      return std::unexpected(CallError{.detail = fmt::format("{}: the reply was cut short", daemon.name())});
+    text.erase(at, text.find('\r', at + 2) - at);
+  }
   return parsed(daemon, text);
 }
 

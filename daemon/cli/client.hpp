@@ -52,10 +52,10 @@ std::expected<DaemonReply, CallError> call_daemon(const Endpoint& daemon, std::s
 // Returns the problem that a reply other than 2xx describes. `local`: the daemon was asked over its unix socket.
 Problem problem_of(const DaemonReply& reply, bool local = true);
 
-// Sends a POST whose reply may have any size: passes the body of a 2xx reply to `take` as it comes; the returned reply
-// has no body. The body ends when the daemon closes the connection, so its format must show whether it is complete. An
-// error of `take` ends the call.
-std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view target,
+// Sends a request whose reply may have any size: passes the body of a 2xx reply to `take` as it comes; the returned
+// reply has no body. A body without a Content-Length ends when the daemon closes the connection, so its format must
+// show whether it is complete. An error of `take` ends the call.
+std::expected<DaemonReply, CallError> download(const Endpoint& daemon, std::string_view method, std::string_view target,
                                                const std::function<Result<void>(std::string_view)>& take,
                                                const CallOptions& options = {});
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/cli/help.hpp"
+#include "daemon/cli/import_sources.hpp"
 #include "daemon/cli/option_checks.hpp"
 
 namespace sessiond::cli {
@@ -297,6 +298,64 @@ void add_context(Parent program) {
   context.add_option("--topic", options.topic, "A topic of the session")->type_name("TOPIC")->check(not_empty());
 }
 
+void add_export(Parent program) {
+  auto [command, options] = program.add<ExportCommand>(
+      "export", "Write a session, or a folder of them, for other programs", help::export_sessions);
+  command.add_option("session", options.what, "The session's key, or its id; with --layout the folder")
+      ->type_name("KEY")
+      ->required()
+      ->check(not_empty());
+  add_agent(command, options.agent, "The agent, where the key does not name it; main by default");
+  command.add_option("--format", options.format, "json (default), robota, manager or jsonl")
+      ->check(CLI::IsMember({"json", "robota", "manager", "jsonl"}).description(""));
+  CLI::Option* layout = command.add_option("--layout", options.layout, "cli: all sessions of the agent, one file each")
+                            ->check(CLI::IsMember({"cli"}).description(""));
+  command.add_option("--topic", options.topic, "A topic of the session")
+      ->type_name("TOPIC")
+      ->check(not_empty())
+      ->excludes(layout);
+  command.add_option("-o,--output", options.out, "The file to write, instead of stdout")
+      ->type_name("FILE")
+      ->check(not_empty())
+      ->excludes(layout);
+  command.add_flag("--entry", options.entry, "With --format jsonl: also its fields and topics, for an import");
+}
+
+std::vector<std::string> source_names() {
+  std::vector<std::string> names;
+  for (const ImportSource& source : import_sources()) names.emplace_back(source.name);
+  return names;
+}
+
+void add_import(Parent program) {
+  auto [command, options] = program.add<ImportCommand>(
+      "import", "Take in sessions of other programs, or of another daemon", help::import_sessions);
+  command.add_option("path", options.path, "A file, or a folder of them")
+      ->type_name("FILE")
+      ->required()
+      ->transform(absolute());
+  command.add_option("--agent", options.agent, "The agent that gets them; main by default")
+      ->type_name("AGENT")
+      ->check(not_empty());
+  const auto known = [] { return CLI::IsMember(source_names()).description(""); };
+  CLI::Option* format =
+      command.add_option("--format", options.format, "json, robota, manager or jsonl; else as the files look")
+          ->check(known());
+  CLI::Option* layout = command.add_option("--layout", options.layout, "cli: a folder of a command-line agent")
+                            ->check(CLI::IsMember({"cli"}).description(""))
+                            ->excludes(format);
+  command
+      .add_option("--from", options.from, "The program whose files they are: a name as for --format, or another one")
+      ->check(known())
+      ->excludes(format)
+      ->excludes(layout);
+  command
+      .add_option("--if-exists", options.if_exists,
+                  "What is done with a session that is there: skip (default), replace, continue")
+      ->check(CLI::IsMember({"skip", "replace", "continue"}).description(""));
+  command.add_flag("--dry-run", options.dry_run, "Only read, and say what there is");
+}
+
 void add_completion(Parent program) {
   auto [completion, options] = program.add<CompletionCommand>(
       "completion", "Print a script that completes commands in a shell", help::completion);
@@ -320,6 +379,8 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_runs(parent);
   add_approvals(parent);
   add_deliveries(parent);
+  add_export(parent);
+  add_import(parent);
   add_locks(parent);
   add_paths(parent);
   add_completion(parent);

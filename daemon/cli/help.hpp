@@ -175,6 +175,24 @@ Examples:
   sessiond deliveries retry 3f1c0a9b5d7e2468a684eaf3
   sessiond deliveries --json | jq '.data[] | select(.channel=="slack").text')";
 
+inline constexpr const char* export_sessions =
+    R"(Asks a running daemon for a session as another program keeps it. Without -o it goes to stdout.
+
+Examples:
+  sessiond export agent:main:main > session.json
+  sessiond export agent:main:main --format jsonl --entry -o session.jsonl      all of it
+  sessiond export ~/.agent/sessions --agent main --layout cli                  index.json, last_session, <id>.json)";
+
+inline constexpr const char* import_sessions =
+    R"(Reads files of other programs and sends their sessions to a running daemon. A session that is
+there already stays as it is, so an import that was interrupted is simply run again. What cannot
+be taken is named on stderr, with the file, the line and the place in it.
+
+Examples:
+  sessiond import ~/.agent/sessions --layout cli --dry-run
+  sessiond import record.json --format robota --agent coder
+  sessiond import session.jsonl --if-exists continue      add what is new in it)";
+
 inline constexpr const char* runs =
     R"(Asks a running daemon for the runs of a session: who answers, how far, how it ended.
 

@@ -81,6 +81,26 @@ struct ImportSession {
   Sees sees{};                       // as in PutSession
   std::optional<FilesOfId> found{};  // what a look at the folder found; nothing: it is asked for (Need::What::id_files)
 };
+// An entry of an imported transcript: the line as it is stored, and what is read from it.
+struct ImportedLine {
+  std::string line{};  // without its '\n'
+  std::string id{};    // empty: it has none
+  std::optional<std::int64_t> time{};
+  bool person = false;  // a message that a person wrote
+  std::optional<policy::TokenUsage> usage{};
+};
+ImportedLine imported_line(std::string line);
+// Appends to an imported session's transcript, as they are, the entries whose ids it does not have. A line without an id
+// belongs to the entry before it; the first lines belong to the entry behind them. The answer is {"appended":<number>}.
+// session_exists if the session has another id.
+struct ContinueTranscript {
+  Target target{};
+  std::string session_id{};
+  std::optional<std::string> topic{};
+  std::string header{};  // without its '\n', in case that there is no transcript yet
+  std::vector<ImportedLine> lines{};
+  bool counts_usage = true;  // adds the tokens of the entries to the session's counters
+};
 // Destroys the archives of one event. They stay if they were restored or destroyed since they were selected.
 struct DestroyArchive {
   std::string session_id{};
@@ -216,6 +236,8 @@ struct Outbound {
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ImportSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ContinueTranscript& command, const Context& context,
+                        const FetchedLines& lines);
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context);

@@ -1,0 +1,116 @@
+#include "daemon/api/import_body.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/api/fields.hpp"
+#include "formats/documents.hpp"
+#include "formats/jsonl.hpp"
+#include "policy/usage.hpp"
+#include "store/names.hpp"
+#include "store/try.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond::api {
+namespace {
+
+constexpr std::initializer_list<std::string_view> token_counters = {"inputTokens", "outputTokens", "totalTokens"};
+
+const json::Edit::Set* field(const json::Edit& entry, std::string_view name) {
+  const auto found = std::ranges::find(entry.set, name, &json::Edit::Set::name);
+  return found == entry.set.end() ? nullptr : &*found;
+}
+
+// Collects what a reader passes. A document that turns out to be malformed leaves nothing behind.
+class Collector final : public formats::Sink {
+ public:
+  explicit Collector(ImportBody& body) : body_(body) {}
+
+  Result<void> session(formats::SessionHead head) override {
+    const bool goes_on = head.topic && !body_.sessions.empty() && body_.sessions.back().id == head.id;
+    if (!goes_on) {
+      ImportedSession session{.id = head.id, .key = std::move(head.key)};
+      session.entry = edit_of(head.entry);
+      session.entry.unset.clear();  // in a whole entry, null means that the member is absent
+      session.counts_usage = std::ranges::none_of(
+          token_counters, [&](std::string_view name) { return field(session.entry, name) != nullptr; });
+      session.only_topics = head.topic.has_value();
+      body_.sessions.push_back(std::move(session));
+    }
+    body_.sessions.back().transcripts.push_back({.topic = std::move(head.topic), .header = std::move(head.header)});
+    return {};
+  }
+  Result<void> entry(std::string line) override {
+    body_.sessions.back().transcripts.back().lines.push_back(decide::imported_line(std::move(line)));
+    return {};
+  }
+  Result<void> end() override { return {}; }
+  void skip(formats::Skipped skipped) override { body_.skips.push_back(std::move(skipped)); }
+
+ private:
+  ImportBody& body_;
+};
+
+// Adds counters and times that the entry does not have, and a header to transcripts without one.
+void complete(ImportedSession& session, std::int64_t now) {
+  json::Edit& entry = session.entry;
+  std::optional<std::int64_t> first, last, said;
+  policy::TokenUsage usage;
+  std::int64_t messages = 0;
+  for (const ImportedTranscript& transcript : session.transcripts) {
+    messages += static_cast<std::int64_t>(transcript.lines.size());
+    const auto begun = json::string_at(transcript.header.empty() ? "{}" : transcript.header, "timestamp");
+    if (!first && begun) first = transcripts::parse_iso_time(*begun);
+    for (const decide::ImportedLine& line : transcript.lines) {
+      if (!first) first = line.time;
+      if (line.time) last = std::max(*line.time, last.value_or(0));
+      if (line.time && line.person) said = std::max(*line.time, said.value_or(0));
+      if (!line.usage) continue;
+      usage.input = policy::add_counted(usage.input, line.usage->input);
+      usage.output = policy::add_counted(usage.output, line.usage->output);
+      usage.total = policy::add_counted(usage.total, line.usage->total);
+    }
+  }
+  const auto put = [&entry](const char* name, std::optional<std::int64_t> value) {
+    if (value && *value >= 0 && field(entry, name) == nullptr) entry.put_int(name, *value);
+  };
+  put("messageCount", messages);
+  if (session.counts_usage && usage.total > 0) {
+    put("inputTokens", usage.input);
+    put("outputTokens", usage.output);
+    put("totalTokens", usage.total);
+  }
+  put("sessionStartedAt", first);
+  put("updatedAt", last ? last : first);
+  put("lastInteractionAt", said);
+  for (ImportedTranscript& transcript : session.transcripts)
+    if (transcript.header.empty()) transcript.header = formats::header_of(session.id, first.value_or(now));
+}
+
+}  // namespace
+
+Result<ImportBody> read_import(std::string_view body, std::string_view format, std::int64_t now) {
+  ImportBody read;
+  Collector collector(read);
+  if (const auto* documents = formats::document_format(format)) {
+    const auto all = formats::documents_in(body);
+    read.several = all.size() > 1;
+    for (const auto& [text, line] : all) {
+      const std::size_t before = read.sessions.size();
+      auto done = documents->read(text, {.now = now}, collector);
+      if (!done && !read.several) return std::unexpected(std::move(done.error()));
+      if (done) continue;
+      read.sessions.resize(before);
+      read.skips.push_back({.why = fmt::format("line {}: {}", line, done.error().detail)});
+    }
+  } else {
+    TRY(formats::read_jsonl(body, collector));
+    read.several = read.sessions.size() + read.skips.size() > 1;
+    if (!read.several && read.sessions.empty() && !read.skips.empty()) return fail_at("", read.skips.front().why);
+  }
+  for (ImportedSession& session : read.sessions) complete(session, now);
+  return read;
+}
+
+}  // namespace sessiond::api

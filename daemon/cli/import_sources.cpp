@@ -1,0 +1,139 @@
+#include "daemon/cli/import_sources.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "formats/documents.hpp"
+#include "formats/jsonl.hpp"
+#include "store/clock.hpp"
+#include "store/files.hpp"
+#include "store/line_reader.hpp"
+#include "store/names.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file, or the files of a folder with this ending, by name.
+Result<std::vector<fs::path>> files_at(const fs::path& path, std::string_view ending) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (!fs::exists(path, error)) return fail(Code::not_found, path.native() + ": there is no such file");
+    return std::vector{path};
+  }
+  std::vector<fs::path> files;
+  for (auto at = fs::directory_iterator(path, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename();
+    if (name.ends_with(ending) && !name.starts_with('.') && name != "index.json") files.push_back(at->path());
+  }
+  if (error) return fail(Code::internal, fmt::format("{}: {}", path.native(), error.message()));
+  std::ranges::sort(files);
+  return files;
+}
+
+template <auto Read>
+Result<void> read_documents(const fs::path& path, formats::Sink& sink) {
+  TRY(const auto files, files_at(path, ".json"));
+  for (const fs::path& file : files) {
+    const auto text = store::read_file(file);
+    if (!text) {
+      sink.skip({.why = text.error().detail});
+      continue;
+    }
+    for (const auto& [document, line] : formats::documents_in(*text)) {
+      auto done = Read(document, formats::ReadOptions{.now = store::unix_ms()}, sink);
+      if (done) continue;
+      if (done.error().code != Code::validation_failed) return done;
+      sink.skip({.why = fmt::format("{}: line {}: {}", file.native(), line, done.error().detail)});
+    }
+  }
+  return {};
+}
+
+// Names the file in what is skipped.
+class NamingSink final : public formats::Sink {
+ public:
+  NamingSink(formats::Sink& sink, const fs::path& file) : sink_(sink), file_(file) {}
+  Result<void> session(formats::SessionHead head) override { return sink_.session(std::move(head)); }
+  Result<void> entry(std::string line) override { return sink_.entry(std::move(line)); }
+  Result<void> end() override { return sink_.end(); }
+  void skip(formats::Skipped skipped) override {
+    sink_.skip({.id = std::move(skipped.id), .why = fmt::format("{}: {}", file_.native(), skipped.why)});
+  }
+
+ private:
+  formats::Sink& sink_;
+  const fs::path& file_;
+};
+
+Result<void> read_lines(const fs::path& file, formats::Sink& sink) {
+  TRY(const store::Fd fd, store::open_file(file, O_RDONLY));
+  store::SequentialLines lines(fd.get(), 0, UINT64_MAX, file.native());
+  formats::JsonlReader reader(sink);
+  for (;;) {
+    TRY(const auto line, lines.next());
+    if (!line) return reader.end();
+    TRY(reader.line(line->text));
+  }
+}
+
+Result<void> read_transcripts(const fs::path& path, formats::Sink& sink) {
+  TRY(const auto files, files_at(path, ".jsonl"));
+  for (const fs::path& file : files) {
+    NamingSink naming(sink, file);
+    TRY(read_lines(file, naming));
+  }
+  return {};
+}
+
+constexpr std::array sources{
+    ImportSource{"json", "a session of a command-line agent, or a folder of them", read_documents<formats::read_json>},
+    ImportSource{"cli", "the folder of a command-line agent, with or without its index.json",
+                 read_documents<formats::read_json>},
+    ImportSource{"robota", "a record of an agent's library, or a folder of them", read_documents<formats::read_robota>},
+    ImportSource{"manager", "a session of a session manager, or a folder of them",
+                 read_documents<formats::read_manager>},
+    ImportSource{"jsonl", "transcripts as sessiond export --format jsonl writes them, or a folder of them",
+                 read_transcripts},
+};
+
+std::string_view looks_like(const fs::path& path) {
+  std::error_code error;
+  fs::path file = path;
+  if (fs::is_directory(path, error)) {
+    const auto documents = files_at(path, ".json");
+    const auto transcripts = files_at(path, ".jsonl");
+    if (documents && !documents->empty()) {
+      file = documents->front();
+    } else {
+      return transcripts && !transcripts->empty() ? "jsonl" : "json";
+    }
+  }
+  if (file.extension() == ".jsonl") return "jsonl";
+  const auto text = store::read_file(file);
+  if (!text) return "json";
+  const std::string_view document = formats::documents_in(*text).front().text;
+  if (!formats::check_document(document)) return "json";
+  if (json::find(document, "metadata")) return "json";
+  if (json::string_at(document, "type") == "session") return "jsonl";
+  return json::find(document, "workerId") || json::find(document, "workspaceId") ? "manager" : "robota";
+}
+
+}  // namespace
+
+std::span<const ImportSource> import_sources() { return sources; }
+
+const ImportSource* import_source(std::string_view name, const fs::path& path) {
+  if (name.empty()) name = looks_like(path);
+  const auto found = std::ranges::find(sources, name, &ImportSource::name);
+  return found == sources.end() ? nullptr : &*found;
+}
+
+}  // namespace sessiond::cli

@@ -1,0 +1,173 @@
+// The decision about more entries of a transcript that was imported. They are stored as they are: nothing is checked,
+// warned of or answered as with a message that someone says now.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "daemon/decide/steps.hpp"
+#include "policy/context/entry.hpp"
+#include "store/try.hpp"
+#include "transcripts/conversation.hpp"
+#include "transcripts/entry.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+class TranscriptContinuer {
+ public:
+  TranscriptContinuer(DecisionBuilder& builder, const Session& session, const ContinueTranscript& command,
+                      const FetchedLines& fetched)
+      : builder_(builder),
+        session_(session),
+        command_(command),
+        fetched_(fetched),
+        file_(AgentState::file_of(session, command.topic)),
+        counters_(static_cast<const Counters&>(session)) {}
+
+  // Called once. Returns the number of entries that were appended; meaningless if builder.out.need is set.
+  Result<std::size_t> run() {
+    if (command_.topic && !builder_.state().may_use(session_, file_))
+      return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *command_.topic));
+    if (builder_.context().rests_on != nullptr) *builder_.context().rests_on = file_;
+    const TranscriptEnd* end = builder_.state().transcripts.find(file_);
+    if (end == nullptr) return need(Need::What::transcript_end);
+    end_ = *end;
+    if (end_.size != 0 && !end_.ids) return need(Need::What::entry_ids);
+    std::vector<std::string> unknown;
+    for (const ImportedLine& line : command_.lines)
+      if (!line.id.empty() && end_.ids && end_.ids->contains(transcripts::id_hash(line.id)) &&
+          !fetched_.contains(line.id))
+        unknown.push_back(line.id);
+    if (!unknown.empty()) return need(Need::What::lines, std::move(unknown));
+    const auto first = std::ranges::find_if(command_.lines, [](const ImportedLine& line) { return !line.id.empty(); });
+    bool known = first != command_.lines.end() && is_there(first->id);
+    for (const ImportedLine& line : command_.lines) {
+      if (!line.id.empty()) known = is_there(line.id);
+      if (!known) append(line);
+    }
+    if (appended_ == 0) return appended_;
+    end_.meter.reset();
+    builder_.out.transcript_updates.push_back({.file = file_, .end = std::move(end_), .ids = std::move(new_ids_)});
+    return appended_;
+  }
+
+ private:
+  std::size_t need(Need::What what, std::vector<std::string> ids = {}) {
+    builder_.out.need = Need{what, file_, std::move(ids)};
+    return 0;
+  }
+
+  bool is_there(const std::string& id) const {
+    const auto line = fetched_.find(id);
+    return line != fetched_.end() && !line->second.line.empty();
+  }
+
+  void append(const ImportedLine& line) {
+    if (end_.size == 0) begin();
+    const std::uint64_t seq = end_.count;
+    emit(line, transcripts::view_entry(line.line, seq, transcripts::View::full).value_or("{}"));
+    const std::string id = line.id.empty() ? transcripts::entry_id(line.line, seq) : line.id;
+    put_line(builder_.next_seq() - 1,
+             {.line = line.line + '\n', .made = journal::MadeLine{.text = line.line + '\n', .id = id, .seq = seq}});
+    end_.last_id = id;
+    ++end_.count;
+    end_.last_seq = builder_.next_seq() - 1;
+    if (end_.ids) new_ids_.push_back(transcripts::id_hash(id));
+    ++appended_;
+  }
+
+  void begin() {
+    if (command_.topic && *command_.topic != session_.topic_of_key())
+      builder_.emit(journal::EventType::topic_created, session_, "{}", command_.topic);
+    const std::string line = command_.header + '\n';
+    put_line(builder_.next_seq(), {.line = line, .made = journal::MadeLine{.text = line}});
+    end_.has_header = true;
+  }
+
+  void emit(const ImportedLine& line, const std::string& message) {
+    json::Edit edit;
+    const auto later = [&](std::string_view name, std::int64_t& time) {
+      time = std::max(time, line.time.value_or(0));
+      edit.put_int(std::string(name), time);
+    };
+    later("updatedAt", updated_at_);
+    if (line.person) later("lastInteractionAt", last_interaction_at_);
+    const auto count = [&edit](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t to) {
+      counter = to;
+      edit.put_int(std::string(name), to);
+    };
+    const auto more = [](const std::optional<std::int64_t>& counter, std::int64_t by) {
+      return policy::add_counted(counter.value_or(0), by);
+    };
+    // The entry that came with the first part may have counted all of them.
+    count("messageCount", counters_.message_count,
+          command_.topic ? more(counters_.message_count, 1)
+                         : std::max(counters_.message_count.value_or(0), static_cast<std::int64_t>(end_.count) + 1));
+    if (line.usage && command_.counts_usage) {
+      count("inputTokens", counters_.input_tokens, more(counters_.input_tokens, line.usage->input));
+      count("outputTokens", counters_.output_tokens, more(counters_.output_tokens, line.usage->output));
+      count("totalTokens", counters_.total_tokens, more(counters_.total_tokens, line.usage->total));
+    }
+    std::string data = "{\"set\":";
+    json::ObjectWriter members(data);
+    for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
+    members.close();
+    data.append(",\"message\":").append(message).append("}");
+    builder_.emit(journal::EventType::message_appended, session_, data, command_.topic, std::move(edit));
+  }
+
+  void put_line(std::uint64_t event_seq, journal::LinePosition position) {
+    if (!end_.ends_in_newline) {
+      ++end_.size;  // TranscriptWriter writes the missing newline first
+      end_.ends_in_newline = true;
+    }
+    position.file = file_;
+    position.agent = builder_.state().id();
+    position.at = end_.size;
+    position.seq = event_seq;
+    end_.size += position.made->text.size();
+    builder_.out.line_positions.push_back(std::move(position));
+  }
+
+  DecisionBuilder& builder_;
+  const Session& session_;
+  const ContinueTranscript& command_;
+  const FetchedLines& fetched_;
+  std::string file_;
+  Counters counters_;  // the session's, with the entries so far
+  std::int64_t updated_at_ = session_.updated_at;
+  std::int64_t last_interaction_at_ = session_.last_interaction_at.value_or(0);
+  TranscriptEnd end_{};
+  std::vector<std::uint32_t> new_ids_{};
+  std::size_t appended_ = 0;
+};
+
+}  // namespace
+
+ImportedLine imported_line(std::string text) {
+  ImportedLine out{.line = std::move(text)};
+  const transcripts::EntryFields fields = transcripts::read_fields(out.line);
+  if (fields.shape == transcripts::EntryShape::unreadable) return out;
+  out.id = json::as_string(fields.id).value_or("");
+  if (const auto time = json::as_string(fields.timestamp)) out.time = transcripts::parse_iso_time(*time);
+  std::string held;
+  const auto [type, body] = transcripts::spoken_of(fields, out.line, held);
+  const context::Entry entry = context::read_entry(type, body);
+  out.person = entry.person;
+  out.usage = entry.usage;
+  return out;
+}
+
+Result<Decision> decide(const AgentState& state, const ContinueTranscript& command, const Context& context,
+                        const FetchedLines& lines) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  if (there->session_id != command.session_id)
+    return fail(Code::session_exists, fmt::format("another session has the key {}", there->key()));
+  TRY(const std::size_t appended, TranscriptContinuer(builder, *there, command, lines).run());
+  if (!builder.out.need) builder.out.body = fmt::format(R"({{"appended":{}}})", appended);
+  return std::move(builder.out);
+}
+
+}  // namespace sessiond::decide

@@ -82,10 +82,10 @@ std::string message_name(std::string_view session_id, const std::optional<std::s
 }
 
 std::optional<Delivery> made_delivery(const journal::Event& event) {
-  const json::Index data(event.data);
-  const json::Index about(data.find("delivery").value_or("{}"));
+  const json::Index about(journal::delivery_of(event));
   Delivery delivery{.id = about.string_at("deliveryId").value_or(""), .key = event.envelope.key};
   if (delivery.id.empty()) return {};
+  const json::Index data(event.data);
   const std::string_view message = data.find("message").value_or("{}");
   const auto raw = [&about](std::string_view member) { return std::string(about.find(member).value_or("null")); };
   delivery.channel = about.string_at("channel").value_or("");

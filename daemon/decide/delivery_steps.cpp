@@ -11,8 +11,8 @@
 namespace sessiond::decide {
 namespace {
 
-delivery::Delivery address_of(const DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                              const DeliverTo& wanted) {
+delivery::Delivery address_of(const DecisionBuilder& builder, const Session& session, const json::Index& entry,
+                              std::string_view reply_to, const DeliverTo& wanted) {
   const SessionRuns* runs = builder.context().run == nullptr ? nullptr : builder.state().runs.find(session.key());
   if (reply_to.empty() && runs != nullptr && runs->active) reply_to = runs->active->reply_to;
   delivery::Delivery address;
@@ -22,7 +22,7 @@ delivery::Delivery address_of(const DecisionBuilder& builder, const Session& ses
                .account_id = json::string_at(reply_to, "accountId")};
     if (const auto thread = json::find(reply_to, "threadId"); thread && *thread != "null") address.thread_id = *thread;
   } else {
-    address = delivery::read_delivery(json::Index(*session.entry_with_old_counters()));
+    address = delivery::read_delivery(entry);
   }
   if (!wanted.to.empty() && wanted.to != address.to) {
     address.to = wanted.to;
@@ -37,11 +37,11 @@ delivery::Delivery address_of(const DecisionBuilder& builder, const Session& ses
 
 SendPlan plan_send(const DecisionBuilder& builder, const Session& session, std::string_view reply_to,
                    const DeliverTo& to) {
-  SendPlan plan{.address = address_of(builder, session, reply_to, to)};
+  const json::Index entry(*session.entry_with_old_counters());
+  SendPlan plan{.address = address_of(builder, session, entry, reply_to, to)};
   const policy::SendCall call{
       .channel = plan.address.channel, .chat_type = {}, .to = plan.address.to, .account_id = plan.address.account_id};
-  plan.send = policy::evaluate(builder.context().rules->send_policy, session.key(),
-                               json::Index(*session.entry_with_old_counters()), call);
+  plan.send = policy::evaluate(builder.context().rules->send_policy, session.key(), entry, call);
   return plan;
 }
 

@@ -155,7 +155,7 @@ void Outbox::see(const journal::Event& event) {
   if (!is_of_deliveries(event.envelope) || event.envelope.seq == 0) return;
   const std::string& agent = event.envelope.agent;
   const bool is_made = event.envelope.type == EventType::message_appended;
-  const std::string_view about = is_made ? json::find(event.data, "delivery").value_or("{}") : event.data;
+  const std::string_view about = is_made ? journal::delivery_of(event) : event.data;
   const std::string id = json::string_at(about, "deliveryId").value_or("");
   if (id.empty()) return;  // an event only
   const auto number = [&event](std::string_view name) { return json::int_at(event.data, name).value_or(0); };

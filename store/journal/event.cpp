@@ -125,6 +125,14 @@ void add_to_data(Event& event, std::string_view name, std::string_view value) {
   event.json = std::move(json);
 }
 
+std::string_view delivery_of(const Event& event) {
+  for (const json::Member& member : json::members(event.data)) {
+    if (member.name == "delivery") return member.value;
+    if (member.name == "message") break;
+  }
+  return "{}";
+}
+
 Result<Event> parse_event(std::string text) {
   Event event{.envelope = {}, .json = std::make_shared<const std::string>(std::move(text)), .data = {}};
   Envelope& envelope = event.envelope;
@@ -148,13 +156,11 @@ Result<Event> parse_event(std::string text) {
     }
   }
   if (envelope.type == EventType::message_appended) {
-    for (const json::Member& member :
-         json::members(event.data)) {  // `deliver` stands before `delivery`, and both before `message`
+    for (const json::Member& member : json::members(event.data)) {  // `deliver` stands before these
       if (member.name == "deliver") envelope.delivers = member.value == "true";
-      if (member.name == "delivery" && envelope.delivers)
-        envelope.delivery_channel = json::string_at(member.value, "channel").value_or("");
       if (member.name == "delivery" || member.name == "message") break;
     }
+    if (envelope.delivers) envelope.delivery_channel = json::string_at(delivery_of(event), "channel").value_or("");
   }
   if (!typed || envelope.seq == 0) return fail(Code::bad_request, "not an event: " + event.json->substr(0, 120));
   return event;

@@ -112,6 +112,9 @@ struct Event {
 Event make_event(Envelope envelope, std::string_view data);
 // Adds a member at the end of the event's data, which has others.
 void add_to_data(Event& event, std::string_view name, std::string_view value);
+// Returns the member `delivery` of a message.appended; {} if it has none. It stands before `message`, which may be long
+// and is not looked at.
+std::string_view delivery_of(const Event& event);
 // Reads an event of a journal. bad_request: it is none, or of a type that this version does not know.
 Result<Event> parse_event(std::string json);
 

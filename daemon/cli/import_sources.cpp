@@ -8,8 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "formats/claude_code.hpp"
+#include "formats/codex.hpp"
 #include "formats/documents.hpp"
+#include "formats/goose.hpp"
 #include "formats/jsonl.hpp"
+#include "formats/openclaw.hpp"
+#include "formats/opencode.hpp"
 #include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/line_reader.hpp"
@@ -102,6 +107,12 @@ constexpr std::array sources{
                  read_documents<formats::read_manager>},
     ImportSource{"jsonl", "transcripts as sessiond export --format jsonl writes them, or a folder of them",
                  read_transcripts},
+    ImportSource{"claude-code", "~/.claude, or a project's folder in it, or a session's file",
+                 formats::read_claude_code},
+    ImportSource{"codex", "~/.codex, or one rollout file", formats::read_codex},
+    ImportSource{"opencode", "~/.local/share/opencode", formats::read_opencode},
+    ImportSource{"openclaw", "~/.openclaw/agents/<agent>, its database or its sessions", formats::read_openclaw},
+    ImportSource{"goose", "~/.local/share/goose/sessions, its database or a session's file", formats::read_goose},
 };
 
 std::string_view looks_like(const fs::path& path) {

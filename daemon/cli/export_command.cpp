@@ -17,13 +17,13 @@ namespace sessiond::cli {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr auto patience = std::chrono::minutes(10);
+constexpr auto export_patience = std::chrono::minutes(10);
 
 // Writes what a GET answers to a file descriptor.
 Answer<void> copy_to(const Endpoint& daemon, const std::string& target, int fd, const std::string& name) {
   const auto reply =
       download(daemon, "GET", target, [&](std::string_view bytes) { return store::write_all(fd, bytes, name); },
-               {.timeout = patience});
+               {.timeout = export_patience});
   if (!reply) return ended(reply.error().detail, reply.error().nobody_there ? Exit::no_daemon : Exit::failed);
   if (reply->status / 100 == 2) return {};
   return ended(problem_of(*reply, daemon.local()).detail, reply->status == 404 ? Exit::not_there : Exit::failed);

@@ -179,7 +179,7 @@ inline constexpr const char* export_sessions =
     R"(Asks a running daemon for a session as another program keeps it. Without -o it goes to stdout.
 
 Examples:
-  sessiond export agent:main:main > session.json
+  sessiond export agent:main:main > x.json
   sessiond export agent:main:main --format jsonl --entry -o session.jsonl      all of it
   sessiond export ~/.agent/sessions --agent main --layout cli                  index.json, last_session, <id>.json)";
 
@@ -190,7 +190,7 @@ be taken is named on stderr, with the file, the line and the place in it.
 
 Examples:
   sessiond import ~/.agent/sessions --layout cli --dry-run
-  sessiond import record.json --format robota --agent coder
+  sessiond import x.json --format robota --agent coder
   sessiond import session.jsonl --if-exists continue      add what is new in it)";
 
 inline constexpr const char* runs =

@@ -95,6 +95,10 @@ class Document(Case):
             page = get(one + "/messages", S(key, "main", "messages") + "?view=" + view)
             self.assertEqual(page["data"][0]["from"], "U1")
         get(one, S(key))
+        for name in ("json", "robota", "manager"):
+            get(one + "/export", S(key, "main", "export") + "?format=" + name)
+        get(agent + "/export", "/v1/agents/main/export")
+        post(agent + "/import", "/v1/agents/main/import", {"metadata": {"id": "i" + uid()}, "messages": []}, 200)
         run = post(one + "/runs", S(key, "main", "runs"), {"input": {"role": "user", "text": "do"}}, 201)
         named = S(key, "main", "runs", run["runId"])
         post(one + "/runs", S(key, "main", "runs"), {}, 202)

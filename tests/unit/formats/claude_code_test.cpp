@@ -130,3 +130,11 @@ TEST_CASE("claude code: a file that is written is read again as what it was") {
   CHECK(named.session_id().size() == 36);
   CHECK(named.session_id() == formats::ClaudeCodeFile("my-session", "/").session_id());
 }
+
+TEST_CASE("claude code: the file that tests/api/test_claude_code.py has Claude Code itself go on with") {
+  const CollectingSink sink = collected(formats::read_codex, foreign_data / "codex");
+  formats::ClaudeCodeFile file("from-codex", "/home/ada/work");
+  std::string lines;
+  for (const std::string& line : sink.sessions.front().lines) lines += file.lines(line);
+  CHECK(lines == text_of_file(foreign_data / "claude-code-written" / file.path()));
+}

@@ -1,0 +1,68 @@
+"""A session that was written for Claude Code goes on in Claude Code itself, which talks to a stand-in of its provider.
+
+The file is tests/data/claude-code-written; tests/unit/formats/claude_code_test.cpp holds the writer to it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness.npm import install
+from harness.sessiond import REPO
+from standins.anthropic import Anthropic
+
+WRITTEN = REPO / "tests/data/claude-code-written/projects/-home-ada-work"
+
+
+@unittest.skipUnless(shutil.which("npm"), "npm is not installed")
+class Resume(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        programs = install(REPO / "tests/programs") / "node_modules/@anthropic-ai"
+        found = [*programs.glob("claude-code-*/claude")]
+        if not found:
+            raise unittest.SkipTest("SKIPPED: Claude Code has no program for this machine")
+        cls.claude = found[0]
+
+    def setUp(self):
+        home = tempfile.TemporaryDirectory(prefix="sessiond-claude-")
+        self.addCleanup(home.cleanup)
+        self.home = Path(home.name).resolve()
+        self.work = self.home / "work"
+        self.work.mkdir()
+        self.provider = Anthropic("And on it goes.")
+        self.addCleanup(self.provider.close)
+        source = next(WRITTEN.glob("*.jsonl"))
+        self.session = source.stem
+        folder = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(self.work))
+        self.file = self.home / ".claude/projects" / folder / source.name
+        self.file.parent.mkdir(parents=True)
+        self.file.write_text(source.read_text(encoding="utf-8").replace("/home/ada/work", str(self.work)), encoding="utf-8")
+
+    def run_claude(self, *arguments):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), "ANTHROPIC_BASE_URL": self.provider.url,
+                       "ANTHROPIC_API_KEY": "none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1"}
+        return subprocess.run([self.claude, *arguments, "--model", "claude-sonnet-4-5"], cwd=self.work, env=environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+    def check_goes_on(self, said):
+        self.assertEqual((said.returncode, said.stdout.strip()), (0, "And on it goes."), said.stderr)
+        messages = self.provider.requests[-1]["messages"]
+        told = json.dumps(messages)
+        for text in ["please usetool", "Using a tool.", "out42", "Answer 8.", "image/png", "Answer 10.", "Go on."]:
+            self.assertIn(text, told)
+        calls = [part["id"] for m in messages for part in m["content"] if part["type"] == "tool_use"]
+        results = [part["tool_use_id"] for m in messages for part in m["content"] if part["type"] == "tool_result"]
+        self.assertEqual((calls, results), (["call_4"], ["call_4"]))
+        lines = [json.loads(line) for line in self.file.read_text(encoding="utf-8").splitlines()]
+        self.assertEqual([line["message"]["content"][0]["text"] for line in lines if line["type"] == "assistant"][-1], "And on it goes.")
+
+    def test_it_is_resumed_by_its_id(self):
+        self.check_goes_on(self.run_claude("-p", "Go on.", "--resume", self.session))
+
+    def test_it_is_the_last_session_of_its_folder(self):
+        self.check_goes_on(self.run_claude("-p", "Go on.", "--continue"))

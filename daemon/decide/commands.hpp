@@ -12,6 +12,7 @@
 #include "daemon/decide/decision.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/routing.hpp"
+#include "transcripts/tally.hpp"
 
 namespace sessiond::decide {
 
@@ -108,6 +109,13 @@ struct ResetSession {
   Target target{};
   std::string reason = "api";
   bool keep_metadata = true;
+};
+// Tells that a person goes on with a session, and what there is to go on with.
+struct ResumeSession {
+  Target target{};
+  std::string session_id{};  // that the transcript was read of; session_busy if it is another one by now
+  transcripts::Tally said{};
+  bool shows_parent = true;  // the answer has spawnedBy
 };
 struct ArchiveSession {
   Target target{};
@@ -226,6 +234,7 @@ Result<Decision> decide(const AgentState& state, const PruneOrphan& command, con
 // Answers 201 with the session, or 200 without one.
 Result<Decision> decide(const AgentState& state, const AdoptOrphan& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ResumeSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteTopic& command, const Context& context);

@@ -112,6 +112,8 @@ void Session::take_field(std::string_view field, std::string_view value) {
     *counter = policy::counted(value);
   else if (field == "ephemeral")
     ephemeral = json::as_bool(value).value_or(false);
+  else if (field == "firstMessage")
+    has_first_message = json::kind(value) == json::Kind::string;
   else if (field == "needs")
     needs_answer = json::kind(value) == json::Kind::array && value != "[]";
 }
@@ -125,6 +127,7 @@ void Session::read_fields() {
   updated_at = 0;
   ephemeral = false;
   needs_answer = false;
+  has_first_message = false;
   std::string legacy_channel;
   std::string last_channel;
   SdkSessionId sdk;

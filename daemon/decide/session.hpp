@@ -55,7 +55,8 @@ class Session : public Counters, public Linked, public Times {
   std::string sdk_session_id;  // of the Claude Agent SDK, by sdk_session.hpp
   std::uint64_t rev = 0;
   bool ephemeral = false;
-  bool needs_answer = false;  // a message waits for an answer (needs.hpp)
+  bool needs_answer = false;       // a message waits for an answer (needs.hpp)
+  bool has_first_message = false;  // firstMessage: how the conversation began
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
   std::uint64_t last_seq = 0;

@@ -175,6 +175,17 @@ NextReset next_reset(const ResetRule& rule, const SessionTimes& times, std::int6
 
 bool kept_on_reset(std::string_view field) { return !in(cleared, field); }
 
+json::Edit clear_edit(std::string_view entry) {
+  json::Edit edit = reset_edit(entry, true);
+  std::erase_if(edit.unset, [](const std::string& field) { return field == "sessionFile" || field == "archivedAt"; });
+  for (const char* counter :
+       {"messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount", "runCount", "turnCount"}) {
+    std::erase(edit.unset, counter);
+    edit.put_int(counter, 0);
+  }
+  return edit;
+}
+
 json::Edit reset_edit(std::string_view entry, bool keep_metadata) {
   json::Edit edit;
   for (const json::Member& member : json::members(entry)) {

@@ -110,6 +110,10 @@ struct ResetSession {
   std::string reason = "api";
   bool keep_metadata = true;
 };
+// Empties a session: archives its transcripts, and sets its counters to 0. Its id stays.
+struct ClearSession {
+  Target target{};
+};
 // Tells that a person goes on with a session, and what there is to go on with.
 struct ResumeSession {
   Target target{};
@@ -234,6 +238,7 @@ Result<Decision> decide(const AgentState& state, const PruneOrphan& command, con
 // Answers 201 with the session, or 200 without one.
 Result<Decision> decide(const AgentState& state, const AdoptOrphan& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ClearSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResumeSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);

@@ -53,7 +53,7 @@ void take_staged(DecisionBuilder& builder, const std::string& session_id, const 
 // Tells of the topics among them, and has the ends of all files read again when they are asked for.
 void tell_staged(DecisionBuilder& builder, const Session& session, const std::vector<StagedFile>& files);
 
-// Gives the session a new session id: archives its transcripts and emits session.reset.
+// Gives the session a new session id: archives its transcripts and emits session.reset, or context.cleared.
 struct ResetResult {
   std::string previous_session_id;
   std::vector<std::string> archived_as{};  // file names
@@ -64,6 +64,7 @@ struct Reset {
   std::vector<StagedFile> files{};    // the transcripts that it has then
   std::string session_id{};           // that it has then; empty: a fresh one
   std::optional<json::Edit> entry{};  // what else changes, in place of what a reset does
+  journal::EventType event = journal::EventType::session_reset;
 };
 Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, const Reset& reset);
 

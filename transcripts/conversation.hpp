@@ -40,6 +40,10 @@ using EntryIds = std::set<std::string, std::less<>>;
 Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids);
 Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_view name, const EntryIds* ids);
 
+// Finds the path from the first entry to the last one with this id, or to the leaf if it is empty: spans of seqs, in
+// order. message_not_found. None for an empty transcript.
+Result<std::vector<SeqSpan>> path_to(Transcript& transcript, const std::string& entry_id);
+
 // Measures the path to the leaf. Reads only what was appended since it was measured last, unless there was a branch or
 // a checkpoint.
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count);

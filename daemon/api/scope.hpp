@@ -35,6 +35,11 @@ bool sees(const auth::Principal& principal, const decide::AgentState& state, std
 // the session of its key has its parent outside.
 bool sees_parent(const auth::Principal& principal, std::string_view agent, const decide::Session& session);
 
+// Checks that a new session would lie within the token's scope: forbidden. `channel`: that it is given; empty: that of
+// its key.
+Result<void> may_create(const auth::Principal& principal, const std::string& agent, const std::string& key,
+                        std::string_view channel);
+
 // The session of a path; session_not_found when it is absent or the token may not see it. Never an archived transcript.
 Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
                                        const auth::Principal& principal);

@@ -13,7 +13,7 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
-#include "store/utf8.hpp"
+#include "transcripts/sums.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -30,8 +30,6 @@ bool same_content(std::string_view line, const transcripts::NewEntry& entry) {
   const std::string rest = json::apply(line, {.set = {}, .unset = {"type", "id", "parentId", "timestamp"}});
   return json::same(rest, "{" + entry.body + "}");
 }
-
-constexpr std::size_t first_message_points = 200;
 
 class EntryAppender {
  public:
@@ -333,10 +331,8 @@ class EntryAppender {
   // such a field it is not known.
   void note_first(const transcripts::NewEntry& entry, json::Edit& edit) {
     if (std::exchange(has_first_message_, true) || !meter_ || meter_->turns != 0) return;
-    std::string text = transcripts::text_of(json::find(entry.body, "content").value_or(""));
-    if (text.empty()) return;
-    text.resize(store::code_points_end(text, first_message_points));
-    edit.put_string("firstMessage", text);
+    const std::string text = transcripts::beginning_of(json::find(entry.body, "content").value_or(""));
+    if (!text.empty()) edit.put_string("firstMessage", text);
   }
 
   // Notes that the entry waits for an answer, or is one.

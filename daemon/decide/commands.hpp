@@ -12,6 +12,7 @@
 #include "daemon/decide/decision.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/routing.hpp"
+#include "transcripts/sums.hpp"
 #include "transcripts/tally.hpp"
 
 namespace sessiond::decide {
@@ -81,6 +82,25 @@ struct ImportSession {
   bool replace = false;
   Sees sees{};                       // as in PutSession
   std::optional<FilesOfId> found{};  // what a look at the folder found; nothing: it is asked for (Need::What::id_files)
+};
+// Makes a session that begins as another one did: with a copy of its transcripts up to a message.
+struct ForkSession {
+  Target target{};           // the origin
+  std::string origin_id{};   // the session id that was copied; session_busy if the origin has another one by now
+  std::string key{};         // empty: made from the session id
+  std::string session_id{};  // fresh
+  std::optional<std::string> name{};
+  std::string message_id{};  // the last message that was copied; empty: the transcript was empty
+  std::vector<StagedFile> files{};
+  transcripts::EntrySums sums{};  // of these files
+};
+// Gives a session another transcript: it is reset with the reason "replace".
+struct ReplaceTranscript {
+  Target target{};
+  std::uint64_t expected_seq = 0;  // the seq that the next entry would get, else precondition_failed
+  std::string session_id{};        // fresh
+  StagedFile file{};
+  transcripts::EntrySums sums{};
 };
 // Destroys the archives of one event. They stay if they were restored or destroyed since they were selected.
 struct DestroyArchive {
@@ -228,6 +248,8 @@ struct Outbound {
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ImportSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ForkSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ReplaceTranscript& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context);

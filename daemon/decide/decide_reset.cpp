@@ -142,7 +142,7 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
               : fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
                             archives.members(), json::quote(reset.reason));
   keep_untold(builder, archives, *before);
-  take_staged(builder, json::as_string(*value_of(edit, "sessionId")).value_or(""), reset.files);
+  take_staged(builder, session.key(), json::as_string(*value_of(edit, "sessionId")).value_or(""), reset.files);
   builder.update(session, std::move(edit), reset.event, more);
   tell_staged(builder, session, reset.files);
   builder.out.through_checkpoint = true;

@@ -48,8 +48,11 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
                                json::Edit& entry);
 // Returns what makes the entry `old` that whole entry; what is read-only stays.
 json::Edit replacing(const std::string& old, json::Edit entry);
-// Gives staged transcripts to the session with this id, which the next event makes or changes.
-void take_staged(DecisionBuilder& builder, const std::string& session_id, const std::vector<StagedFile>& files);
+// Puts the counters and the first message of its transcripts into an entry.
+void put_sums(json::Edit& entry, const transcripts::EntrySums& sums);
+// Gives staged transcripts to the session `key` with this id, which the next event makes or changes.
+void take_staged(DecisionBuilder& builder, std::string_view key, const std::string& session_id,
+                 const std::vector<StagedFile>& files);
 // Tells of the topics among them, and has the ends of all files read again when they are asked for.
 void tell_staged(DecisionBuilder& builder, const Session& session, const std::vector<StagedFile>& files);
 

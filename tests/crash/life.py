@@ -52,9 +52,7 @@ class Life:
 
     def step(self, body=None):
         """One request; False when it was not answered, as when the daemon has died."""
-        method, path, planned, key, what, value = next(self.plan)
-        if body:
-            method, path, planned, key, what, value = body
+        method, path, planned, key, what, value = body or next(self.plan)
         name = f"key-{next(self.numbers)}" if method == "POST" else None
         self.unknown = (method, path, planned, name, key, what, value)
         return self.send()

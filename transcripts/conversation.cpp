@@ -47,10 +47,11 @@ Result<const Landmarks*> landmarks_of(const MemoryTranscript& transcript, Landma
   return &held;
 }
 
-Path path_of(const Landmarks& marks) {
+// `end`: where the path ends; nothing: at the last entry.
+Path path_of(const Landmarks& marks, std::optional<std::uint64_t> end = {}) {
   Path path;
   if (marks.lines == 0) return path;
-  std::uint64_t leaf = marks.lines - 1;
+  std::uint64_t leaf = end.value_or(marks.lines - 1);
   std::optional<std::uint64_t> first;  // the path begins here, not with the file
   for (auto branch = marks.branches.rbegin(); branch != marks.branches.rend() && !first; ++branch) {
     if (branch->seq > leaf || branch->parent == Landmarks::Branch::not_there) continue;
@@ -329,6 +330,17 @@ std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, st
       break;
   }
   return {"", line};
+}
+
+Result<std::vector<SeqSpan>> path_to(Transcript& transcript, const std::string& entry_id) {
+  std::optional<std::uint64_t> end;
+  if (!entry_id.empty()) {
+    TRY(const auto found, transcript.find(entry_id));
+    if (!found) return fail(Code::message_not_found, "there is no message " + entry_id + " in this transcript");
+    end = found->seq;
+  }
+  TRY(const Landmarks* marks, transcript.landmarks());
+  return path_of(*marks, end).spans;
 }
 
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits) {

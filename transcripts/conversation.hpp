@@ -43,6 +43,9 @@ Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_vi
 // Returns the path from the first entry to the leaf, in order.
 Result<std::vector<SeqSpan>> read_path(Transcript& transcript);
 Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript);
+// Finds the path from the first entry to the last one with this id, or to the leaf if it is empty: spans of seqs, in
+// order. message_not_found. None for an empty transcript.
+Result<std::vector<SeqSpan>> path_to(Transcript& transcript, const std::string& entry_id);
 
 // Measures the path to the leaf. Reads only what was appended since it was measured last, unless there was a branch or
 // a checkpoint.

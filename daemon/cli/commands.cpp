@@ -356,6 +356,35 @@ void add_import(Parent program) {
   command.add_flag("--dry-run", options.dry_run, "Only read, and say what there is");
 }
 
+void add_client(CLI::App& command, std::optional<std::string>& client) {
+  command.add_option("--client", client, "The name of the program that asks: of the session that it used last")
+      ->type_name("NAME")
+      ->check(not_empty());
+}
+
+void add_last(Parent program) {
+  {
+    auto [last, options] = program.add<LastCommand>("last", "Print the session that was used last", help::last);
+    add_agent(last, options.agent, "The agent; main by default");
+    add_client(last, options.client);
+  }
+  {
+    auto [resume, options] = program.add<ResumeCommand>("resume", "Go on with a session", help::resume);
+    resume.add_option("session", options.key, "The session's key, or its id; the one that was used last by default")
+        ->type_name("KEY")
+        ->check(not_empty());
+    add_agent(resume, options.agent, "The agent, where the key does not name it; main by default");
+    add_client(resume, options.client);
+  }
+  auto [fork, options] = program.add<ForkCommand>("fork", "Make a session that begins as another one did", help::fork);
+  add_session(fork, options.session);
+  fork.add_option("--message", options.message, "The last message that is copied; all by default")
+      ->type_name("ID")
+      ->check(not_empty());
+  fork.add_option("--key", options.key, "The key of the new session")->type_name("KEY")->check(not_empty());
+  fork.add_option("--name", options.name, "Its name")->type_name("NAME")->check(not_empty());
+}
+
 void add_completion(Parent program) {
   auto [completion, options] = program.add<CompletionCommand>(
       "completion", "Print a script that completes commands in a shell", help::completion);
@@ -376,6 +405,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_backup(parent);
   add_sessions(parent);
   add_context(parent);
+  add_last(parent);
   add_runs(parent);
   add_approvals(parent);
   add_deliveries(parent);

@@ -51,11 +51,12 @@ class Session : public Counters, public Linked, public Times {
   void edit(const json::Edit& edit);
 
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
-  std::string session_id, session_file, channel, chat_type, label, name, spawned_by;
+  std::string session_id, session_file, channel, chat_type, label, name, slug, spawned_by;
   std::string sdk_session_id;  // of the Claude Agent SDK, by sdk_session.hpp
   std::string needs;           // raw JSON: the messages that wait for an answer (needs.hpp)
   std::uint64_t rev = 0;
   bool ephemeral = false;
+  bool has_first_message = false;  // firstMessage: how the conversation began
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
   std::uint64_t last_seq = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/naming.hpp"
 #include "daemon/decide/view.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/entry_size.hpp"
@@ -35,7 +36,8 @@ const std::string* value_of(const json::Edit& edit, std::string_view name) {
   return found == edit.set.end() ? nullptr : &found->value;
 }
 
-Result<void> check_new_entry(json::Edit& edit) {
+Result<void> check_new_entry(const Rules& rules, json::Edit& edit) {
+  TRY(check_name(rules, edit, "/entry"));
   TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
   TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry", runs::field_faults(edit, "/entry")));
   TRY(runs::check_binding("{}", edit, "/entry"));
@@ -113,6 +115,7 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
     return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
   const std::int64_t now = builder.context().now;
   TRY(check_room(builder));
+  put_slug(builder, key, "{}", edit);
   json::Edit entry;
   entry.put_string("sessionId", session_id);
   entry.put_int("updatedAt", now);
@@ -147,9 +150,20 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   return session;
 }
 
-void take_staged(DecisionBuilder& builder, const std::string& session_id, const std::vector<StagedFile>& files) {
+void put_sums(json::Edit& entry, const transcripts::EntrySums& sums) {
+  entry.put_int("messageCount", sums.entries);
+  entry.put_int("inputTokens", sums.input);
+  entry.put_int("outputTokens", sums.output);
+  entry.put_int("totalTokens", sums.total);
+  if (sums.compactions > 0) entry.put_int("compactionCount", sums.compactions);
+  if (!sums.first_message.empty()) entry.put_string("firstMessage", sums.first_message);
+}
+
+void take_staged(DecisionBuilder& builder, std::string_view key, const std::string& session_id,
+                 const std::vector<StagedFile>& files) {
+  const std::string own(store::parse_key(key).topic);
   for (const StagedFile& file : files) {
-    builder.out.line_positions.push_back({.file = store::transcript_file(session_id, file.topic.value_or("")),
+    builder.out.line_positions.push_back({.file = store::transcript_file(session_id, file.topic.value_or(own)),
                                           .agent = builder.state().id(),
                                           .seq = builder.next_seq(),
                                           .staged = file.name});

@@ -12,8 +12,11 @@
 
 namespace sessiond::ledger {
 
-// Runs `write` on a disk thread, and makes what it added durable. `file`: the name of the transcript.
+// Runs `write`, and makes what it added durable. `file`: the name of the transcript. write_staged() blocks; stage()
+// does it on a disk thread.
 using WriteStaged = std::function<Result<void>(transcripts::StagedTranscript&)>;
+Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std::string& agent,
+                                                   const std::string& file, const WriteStaged& write);
 asio::awaitable<Result<transcripts::StagedTranscript>> stage(Ledger& ledger, std::string agent, std::string file,
                                                              WriteStaged write);
 

@@ -51,6 +51,8 @@ asio::awaitable<std::string> header_of(Api& api, const TranscriptSource& source)
     auto line = co_await ledger::read_memory(api.ledger.parts().env, source.memory, text);
     co_return line ? std::move(*line) : std::string();
   }
+  // Lines that were acknowledged may not be in the file yet; a fault shows when the transcript is read.
+  if (!co_await transcript_tail(api, source.agent, source.file)) co_return std::string();
   const auto path = sessions_folder(api, source.agent) / source.file;
   co_return co_await on_disk(api, [path] { return first_line_of(path); });
 }

@@ -104,8 +104,7 @@ class Importing(Bodies):
         with concurrent.futures.ThreadPoolExecutor() as pool, daemon.client().stream("/v1/events?types=session.created") as stream:
             stream.wait_type("stream.hello")
             sent = pool.submit(lambda: daemon.client().post(IMPORT + "jsonl", body))
-            for _ in range(20):
-                stream.wait_type("session.created")
+            stream.wait_until(lambda s: sum(e.type == "session.created" for e in s.events) >= 20, 20)
             daemon.kill9()
             self.assertIsNotNone(sent.exception() or sent.result())
         daemon.start()

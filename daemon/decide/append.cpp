@@ -310,15 +310,14 @@ class EntryAppender {
       if (entry.role == "assistant") data.append(",\"saidByRun\":true");
     }
     data.append(request_.event_extra);
-    const json::Index delivery(delivery_);
-    const bool delivers = !delivery_.empty() && delivery.string_at("status") != "denied";
+    const bool delivers = !delivery_.empty() && json::string_at(delivery_, "status") != "denied";
     if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(std::to_string(builder_.context().age_now));
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
     if (!delivers) return;
     builder_.out.events.back().envelope.delivers = true;
-    builder_.out.events.back().envelope.delivery_channel = delivery.string_at("channel").value_or("");
+    builder_.out.events.back().envelope.delivery_channel = json::string_at(delivery_, "channel").value_or("");
   }
 
   // Notes that the entry waits for an answer, or is one.

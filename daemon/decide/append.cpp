@@ -316,8 +316,7 @@ class EntryAppender {
     const Context& context = builder_.context();
     if (read.person) data.append(client_members(context));
     data.append(request_.event_extra);
-    const json::Index delivery(delivery_);
-    const bool delivers = !delivery_.empty() && delivery.string_at("status") != "denied";
+    const bool delivers = !delivery_.empty() && json::string_at(delivery_, "status") != "denied";
     if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(std::to_string(builder_.context().age_now));
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
@@ -325,7 +324,7 @@ class EntryAppender {
     if (read.person) builder_.out.events.back().envelope.client_list = client_list_of(context);
     if (!delivers) return;
     builder_.out.events.back().envelope.delivers = true;
-    builder_.out.events.back().envelope.delivery_channel = delivery.string_at("channel").value_or("");
+    builder_.out.events.back().envelope.delivery_channel = json::string_at(delivery_, "channel").value_or("");
   }
 
   // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was

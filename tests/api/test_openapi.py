@@ -46,6 +46,8 @@ class Document(Case):
         if not isinstance(value, dict):
             return []
         properties, required = self.members(schema)
+        if isinstance(schema.get("additionalProperties"), dict):
+            return [f for name, item in value.items() for f in self.faults(schema["additionalProperties"], item, f"{at}/{name}")]
         if not properties:
             return [] if not schema or schema.get("additionalProperties") is True else [f"{at}: an object without properties"] if value else []
         found = [f"{at}/{name} is not in the schema" for name in value if name not in properties]

@@ -75,6 +75,8 @@ void complete(ImportedSession& session, std::int64_t now) {
   const auto put = [&entry](const char* name, std::optional<std::int64_t> value) {
     if (value && *value >= 0 && field(entry, name) == nullptr) entry.put_int(name, *value);
   };
+  for (auto* time : {&first, &last, &said})
+    if (*time) time->emplace(std::min(**time, now));
   put("messageCount", messages);
   if (session.counts_usage && usage.total > 0) {
     put("inputTokens", usage.input);

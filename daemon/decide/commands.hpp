@@ -92,9 +92,10 @@ struct ImportedLine {
   std::optional<policy::TokenUsage> usage{};
 };
 ImportedLine imported_line(std::string line);
-// Appends to an imported session's transcript, as they are, the entries whose ids it does not have. A line without an
-// id belongs to the entry before it; the first lines belong to the entry behind them. The answer is
-// {"appended":<number>}. session_exists if the session has another id.
+// Appends to an imported session's transcript, as they are, the entries whose ids it does not have. Bytes that are not
+// UTF-8 become U+FFFD. A line without an id
+// belongs to the entry before it; the first lines belong to the entry behind them. The answer is {"appended":<number>}.
+// session_exists if the session has another id.
 struct ContinueTranscript {
   Target target{};
   std::string session_id{};

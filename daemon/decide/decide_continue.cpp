@@ -8,6 +8,7 @@
 #include "daemon/decide/steps.hpp"
 #include "policy/context/entry.hpp"
 #include "store/try.hpp"
+#include "store/utf8.hpp"
 #include "transcripts/conversation.hpp"
 #include "transcripts/entry.hpp"
 
@@ -66,10 +67,12 @@ class TranscriptContinuer {
   void append(const ImportedLine& line) {
     if (end_.size == 0) begin();
     const std::uint64_t seq = end_.count;
-    emit(line, transcripts::view_entry(line.line, seq, transcripts::View::full).value_or("{}"));
-    const std::string id = line.id.empty() ? transcripts::entry_id(line.line, seq) : line.id;
+    std::string held;
+    const std::string text(store::as_utf8(line.line, held));  // the journal holds nothing else
+    emit(line, json::compact(transcripts::view_entry(text, seq, transcripts::View::full).value_or("{}")));
+    const std::string id = line.id.empty() ? transcripts::entry_id(text, seq) : line.id;
     put_line(builder_.next_seq() - 1,
-             {.line = line.line + '\n', .made = journal::MadeLine{.text = line.line + '\n', .id = id, .seq = seq}});
+             {.line = text + '\n', .made = journal::MadeLine{.text = text + '\n', .id = id, .seq = seq}});
     end_.last_id = id;
     ++end_.count;
     end_.last_seq = builder_.next_seq() - 1;
@@ -87,8 +90,9 @@ class TranscriptContinuer {
 
   void emit(const ImportedLine& line, const std::string& message) {
     json::Edit edit;
+    const std::int64_t at = std::min(line.time.value_or(0), builder_.context().now);
     const auto later = [&](std::string_view name, std::int64_t& time) {
-      time = std::max(time, line.time.value_or(0));
+      time = std::max(time, at);
       edit.put_int(std::string(name), time);
     };
     later("updatedAt", updated_at_);

@@ -92,7 +92,7 @@ class Deliveries(Case):
             end = time.monotonic() + (60 + 3 * answers) * SLOW
             while saying.is_alive() or count("pending") or count("leased"):
                 self.assertLess(time.monotonic(), end, "not all was sent")
-                time.sleep(chance.uniform(0.3, 2) * SLOW)
+                time.sleep(chance.uniform(0.2, 0.8))
                 which = chance.randrange(2)
                 bridges[which].kill()
                 bridges[which].wait()

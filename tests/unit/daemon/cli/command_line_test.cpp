@@ -47,6 +47,13 @@ TEST_CASE("every subcommand becomes its command") {
   CHECK(as<DoctorCommand>({"doctor", "--json"}).json);
   CHECK_FALSE(as<DoctorCommand>({"doctor"}).json);
   CHECK(as<BackupCommand>({"backup", "-"}).to == "-");
+  CHECK(as<ExportCommand>({"export", "k", "--format", "jsonl", "--entry"}).entry);
+  CHECK(as<ExportCommand>({"export", "/d", "--layout", "cli", "--agent", "a"}).layout == "cli");
+  CHECK(as<ImportCommand>({"import", "/d/../x"}).path == "/x");
+  CHECK(as<ImportCommand>({"import", "/d", "--from", "robota", "--if-exists", "continue", "--dry-run"}).dry_run);
+  CHECK(answered({"import", "/d", "--from", "nothing"}).exit_code == 2);
+  CHECK(answered({"import", "/d", "--format", "json", "--layout", "cli"}).exit_code == 2);
+  CHECK(answered({"export", "/d", "--layout", "cli", "-o", "x"}).exit_code == 2);
   CHECK(as<BackupCommand>({"backup", "/b/c/../d", "--state-dir", "/s"}).to == "/b/d");
   CHECK(std::filesystem::path(as<BackupCommand>({"backup", "x"}).to).is_absolute());
   CHECK(as<RestoreCommand>({"restore", "-", "--force"}).force);

@@ -161,6 +161,9 @@ struct Config {
     Pruning pruning{};
     std::int64_t max_files_per_message = 10;
   };
+  struct Names {
+    bool sanitize = false;
+  };
   struct DoomLoop {
     std::int64_t count = 3;  // 0: never
     bool inject = true;
@@ -239,6 +242,7 @@ struct Config {
   Session session{};
   Routing routing{};
   Context context{};
+  Names names{};
   DoomLoop doom_loop{};
   Messages messages{};
   Work work{};

@@ -277,6 +277,12 @@ void describe(Visitor& v, AConfig& c) {
           "Channels on which the ids of rooms, groups and users differ by case too, as Matrix rooms and Signal groups "
           "do. Elsewhere !AbC and !aBc are one conversation. A change needs a restart.");
   });
+  v.group("names", "The names that clients give to sessions.", [&] {
+    v.key(
+        "sanitize", c.names.sanitize, Any{},
+        "true: a name is stored as its slug: \"My Session\" as my-session. false: it is stored as given, and the slug "
+        "beside it.");
+  });
   v.key("sendPolicy", c.send_policy_json, RawObject{},
         "The rules for sending: {\"match\": {\"channel\": \"discord\", \"chatType\": \"group\"}, \"action\": "
         "\"deny\"} is "

@@ -18,15 +18,17 @@ namespace sessiond::policy {
 namespace {
 
 constexpr std::size_t max_label_bytes = 200;
+constexpr std::size_t max_name_bytes = 512;
 
-enum class Type : std::uint8_t { text, label, mode, count, time, boolean, object, list };
+enum class Type : std::uint8_t { text, name, label, mode, count, time, boolean, object, list };
 // Fields of OpenClaw and of the daemon whose type is known, without delivery fields.
 struct Fields {
   Type type;
   std::initializer_list<std::string_view> names;
 };
-constexpr std::array<Fields, 8> fields_by_type{
-    {{Type::label, {"name", "label"}},
+constexpr std::array<Fields, 9> fields_by_type{
+    {{Type::name, {"name"}},
+     {Type::label, {"label"}},
      {Type::text,
       {// the session
        "cwd", "sessionFile", "spawnedBy", "sdkSessionId", "claudeCliSessionId",
@@ -65,7 +67,7 @@ constexpr std::array<Choice, 8> choices{
      {"ttsAuto", {"off", "always", "inbound", "tagged"}},
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
-constexpr std::array<std::string_view, 6> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths"};
+constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
 constexpr std::array<std::string_view, 12> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
     "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};
@@ -87,11 +89,10 @@ std::optional<std::string> choice_fault(const Choice& choice, std::string_view r
   return fmt::format("must be one of {}", fmt::join(choice.values, ", "));
 }
 
-std::optional<std::string> label_fault(std::string_view raw) {
+std::optional<std::string> label_fault(std::string_view raw, std::size_t most) {
   const std::optional<std::string> text = json::as_string(raw);
   if (!text) return "must be a string";
-  if (text->size() > max_label_bytes)
-    return fmt::format("has {} bytes, at most {} are kept", text->size(), max_label_bytes);
+  if (text->size() > most) return fmt::format("has {} bytes, at most {} are kept", text->size(), most);
   return std::nullopt;
 }
 
@@ -119,8 +120,10 @@ std::optional<std::string> type_fault(Type type, std::string_view raw) {
   switch (type) {
     case Type::text:
       return kind == json::Kind::string ? std::nullopt : std::optional<std::string>("must be a string");
+    case Type::name:
+      return label_fault(raw, max_name_bytes);
     case Type::label:
-      return label_fault(raw);
+      return label_fault(raw, max_label_bytes);
     case Type::mode:
       return mode_fault(raw);
     case Type::count:

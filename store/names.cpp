@@ -37,14 +37,6 @@ bool is_clean_text(std::string_view text) {
   return !invalid_utf8(text);
 }
 
-bool reserved(std::string_view id) {
-  static constexpr std::array<std::string_view, 7> names{"index", "metadata", "last_session", "con",
-                                                         "prn",   "aux",      "nul"};
-  const std::string stem = lower(id.substr(0, id.find('.')));
-  if (std::ranges::find(names, stem) != names.end()) return true;
-  return stem.size() == 4 && (stem.starts_with("com") || stem.starts_with("lpt")) && stem[3] >= '1' && stem[3] <= '9';
-}
-
 bool is_plain_in_file(char c) { return is_alnum(c) || c == '.' || c == '_' || c == '~' || c == '-'; }
 
 std::string encode_topic(std::string_view topic) {
@@ -123,12 +115,20 @@ std::optional<std::string> normalize_agent_id(std::string_view text) {
   return out;
 }
 
+bool is_reserved_name(std::string_view id) {
+  static constexpr std::array<std::string_view, 7> names{"index", "metadata", "last_session", "con",
+                                                         "prn",   "aux",      "nul"};
+  const std::string stem = lower(id.substr(0, id.find('.')));
+  if (std::ranges::find(names, stem) != names.end()) return true;
+  return stem.size() == 4 && (stem.starts_with("com") || stem.starts_with("lpt")) && stem[3] >= '1' && stem[3] <= '9';
+}
+
 Result<void> check_session_id(std::string_view id) {
   const bool shaped = !id.empty() && id.size() <= 128 && is_alnum(id.front()) &&
                       std::ranges::all_of(id, [](char c) { return is_alnum(c) || c == '.' || c == '_' || c == '-'; });
   if (!shaped)
     return fail(Code::invalid_id, "a session id is 1 to 128 of A-Z a-z 0-9 . _ -, beginning with a letter or digit");
-  if (reserved(id)) return fail(Code::reserved_name, fmt::format("\"{}\" is a reserved name", id));
+  if (is_reserved_name(id)) return fail(Code::reserved_name, fmt::format("\"{}\" is a reserved name", id));
   // Its transcript would have the name of a topic of another session.
   if (id.contains(topic_mark)) return fail(Code::reserved_name, fmt::format("\"{}\" contains \"{}\"", id, topic_mark));
   return {};

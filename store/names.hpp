@@ -46,6 +46,9 @@ std::string folded_key(std::string_view key);
 // The key with `:direct:` instead of `:dm:`, or the reverse; nothing when it has neither.
 std::optional<std::string> dm_alias(std::string_view key);
 
+// Tells whether a file of this name, with or without extension, would be taken for one of the store's own or for a
+// device of Windows: index, metadata, last_session, con, com1, …
+bool is_reserved_name(std::string_view id);
 // ^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$ and not reserved (with or without extension): invalid_id or reserved_name.
 Result<void> check_session_id(std::string_view id);
 // Checks an id for a new session: it must also not contain "..", be a key that is used without a prefix ("main"), or

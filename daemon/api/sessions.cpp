@@ -6,6 +6,7 @@
 #include "daemon/api/secrets.hpp"
 #include "daemon/decide/view.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
+#include "policy/names.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
@@ -42,12 +43,20 @@ HandlerResult create(Api& api, http::Request& request) {
   command.timestamp_id = fields.one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
   command.reuse = fields.one_of("ifExists", {"error", "reuse"}) == "reuse";
   const bool ephemeral = fields.boolean("ephemeral").value_or(false);
-  const auto name = fields.string("name");
+  const bool id_from_name = fields.one_of("idFrom", {"name"}).has_value();
+  auto name = fields.string("name");
   const auto label = fields.string("label");
   if (const auto entry = fields.object("entry")) command.entry = edit_of(*entry);
+  if (id_from_name && !name) fields.fault("name", "is needed to make an id of it (idFrom)");
+  if (id_from_name && (!command.session_id.empty() || command.timestamp_id))
+    fields.fault("idFrom", "goes without sessionId and idKind");
+  CO_TRY(fields.done());
+  if (id_from_name) {
+    CO_TRY(name, policy::sanitized_name(*name, "/name"));
+    CO_TRY(command.session_id, policy::id_of_name(*name, "/name"));
+  }
   if (name) command.entry.put_string("name", *name);
   if (label) command.entry.put_string("label", *label);
-  CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, command.key, fields.text()));
   if (!command.key.empty()) {
     CO_TRY(auto key, store::canonical_key(command.key, agent));

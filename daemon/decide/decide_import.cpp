@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/naming.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/runs/entry_fields.hpp"
 #include "store/names.hpp"
@@ -55,6 +56,7 @@ Result<Decision> decide(const AgentState& state, const ImportSession& command, c
   const std::string old = *there->entry();
   TRY(runs::check_binding(old, entry, ""));
   json::Edit changes = replacing(old, std::move(entry));
+  put_slug(builder, session.key(), old, changes);
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(old, changes));
   TRY(check_entry_growth(builder, old, json::apply(old, changes), ""));
   TRY(reset_session(builder, session,

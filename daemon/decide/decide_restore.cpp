@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/naming.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
 #include "store/limits.hpp"
@@ -31,6 +32,8 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   } else {
     edit.remove("previousSessions");
   }
+  if (const auto slug = json::string_at(command.entry, "slug"); slug && builder.state().has_slug(*slug, command.key))
+    edit.put_string("slug", free_slug_of(builder, command.key, json::string_at(command.entry, "name").value_or("")));
   return json::apply(command.entry.empty() ? "{}" : command.entry, edit);
 }
 

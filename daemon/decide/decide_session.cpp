@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/naming.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_size.hpp"
@@ -47,6 +48,7 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
   TRY(policy::check_edit_size(edit.set.size(), before, ""));
   TRY(policy::take_identity(edit, key, state.id(), ""));
   policy::drop_unchanged_run_fields(edit, before);
+  TRY(check_name(rules, edit, "", before));
   TRY(policy::check_entry_edit(edit, policy::Import::yes, "", runs::field_faults(edit, "")));
   TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, sees, there, key, rules, edit));
@@ -103,7 +105,7 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
   const std::optional<std::string> spawned_by = given != nullptr ? std::optional(*given) : std::nullopt;
   edit.remove("spawnedBy");
   std::erase(edit.unset, "spawnedBy");
-  TRY(check_new_entry(edit));
+  TRY(check_new_entry(*context.rules, edit));
   if (spawned_by) {
     TRY(const auto parent, find_parent(state, *spawned_by, key, command.sees, "/entry/spawnedBy"));
     TRY(const auto depth, check_spawn(state, *parent, *context.rules));
@@ -150,6 +152,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   Session session = *there;
   const sessions::RawEntry old = session.entry();
   edit = replacing(*old, std::move(edit));
+  put_slug(builder, session.key(), *old, edit);
   TRY(runs::check_binding(*old, edit, ""));
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
   TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
@@ -173,10 +176,12 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   TRY(check_required(context.rules->require_fields, "", [&](const std::string& field) {
     return std::ranges::find(named.unset, field) == named.unset.end();
   }));
+  TRY(check_name(*context.rules, named, "", *session.entry_with_old_counters()));
   TRY(policy::check_entry_edit(named, policy::Import::no, "", runs::field_faults(named, "")));
   policy::normalize_entry_edit(named);
   const sessions::RawEntry old = session.entry();
   const json::Index fields(*old);
+  put_slug(builder, session.key(), *old, named);
   TRY(delivery::normalize_patch(named, fields, ""));
   for (auto& member : named.set) {
     // normalize_patch made deliveryContext complete; other objects are merged as RFC 7396 says

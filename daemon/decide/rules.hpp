@@ -24,6 +24,7 @@ struct Rules {
   policy::ResetRules resets{};
   policy::UtcOffset utc_offset{};             // of the time zone of daily resets
   std::vector<std::string> require_fields{};  // that a client gives each session it makes
+  bool sanitize_names = false;                // names.sanitize
   int spawn_depth = 3;
   int spawn_count = 64;
   std::uint64_t agents = 10'000;  // limits.agents

@@ -24,10 +24,11 @@ constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 5> counters
      {"outputTokens", &Counters::output_tokens},
      {"totalTokens", &Counters::total_tokens},
      {"compactionCount", &Counters::compaction_count}}};
-constexpr std::array<Named<std::string Session::*>, 5> texts{{{"sessionId", &Session::session_id},
+constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Session::session_id},
                                                               {"sessionFile", &Session::session_file},
                                                               {"label", &Session::label},
                                                               {"name", &Session::name},
+                                                              {"slug", &Session::slug},
                                                               {"spawnedBy", &Session::spawned_by}}};
 // The members that channel, chat_type, created_at, started_at and sdk_session_id are made of: of several, or of one and
 // the key.
@@ -117,7 +118,7 @@ void Session::take_field(std::string_view field, std::string_view value) {
 
 void Session::read_fields() {
   static_cast<Counters&>(*this) = {};
-  session_id = session_file = channel = chat_type = label = name = spawned_by = needs = {};
+  session_id = session_file = channel = chat_type = label = name = slug = spawned_by = needs = {};
   archived_at = last_interaction_at = started_at = {};
   rev = 0;
   const std::int64_t chosen = std::exchange(created_at, 0);

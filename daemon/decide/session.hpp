@@ -51,7 +51,7 @@ class Session : public Counters, public Linked, public Times {
   void edit(const json::Edit& edit);
 
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
-  std::string session_id, session_file, channel, chat_type, label, name, spawned_by;
+  std::string session_id, session_file, channel, chat_type, label, name, slug, spawned_by;
   std::string sdk_session_id;  // of the Claude Agent SDK, by sdk_session.hpp
   std::string needs;           // raw JSON: the messages that wait for an answer (needs.hpp)
   std::uint64_t rev = 0;

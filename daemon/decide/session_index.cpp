@@ -51,6 +51,11 @@ const Session* SessionIndex::find_session_id(std::string_view session_id) const 
   return first_of(by_session_id_, session_id);
 }
 
+bool SessionIndex::has_slug(std::string_view slug, std::string_view key) const {
+  const auto [from, to] = by_slug_.equal_range(slug);
+  return std::any_of(from, to, [key](const auto& one) { return one.second->key() != key; });
+}
+
 std::vector<const Session*> of_sdk_session(const SessionIndex& index, std::string_view id) {
   std::vector<const Session*> out;
   const auto [from, to] = index.by_sdk_hash().equal_range(StringHash()(id));
@@ -170,6 +175,7 @@ void SessionIndex::link(Session& session) {
   by_updated_.insert(&session);
   if (!session.session_id.empty()) by_session_id_.emplace(session.session_id, &session);
   if (!session.sdk_session_id.empty()) by_sdk_hash_.emplace(StringHash()(session.sdk_session_id), &session);
+  if (!session.slug.empty()) by_slug_.emplace(session.slug, &session);
   if (!session.spawned_by.empty()) by_parent_.emplace(store::folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
@@ -179,6 +185,7 @@ void SessionIndex::unlink(Session& session) {
   by_updated_.erase(&session);
   if (!session.session_id.empty()) erase_pair(by_session_id_, session.session_id, &session);
   if (!session.sdk_session_id.empty()) erase_pair(by_sdk_hash_, StringHash()(session.sdk_session_id), &session);
+  if (!session.slug.empty()) erase_pair(by_slug_, session.slug, &session);
   if (!session.spawned_by.empty()) erase_pair(by_parent_, store::folded_key(session.spawned_by), &session);
   if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }

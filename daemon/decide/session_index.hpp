@@ -1,9 +1,9 @@
 // The sessions of one agent in memory, and the indexes by which they are found and listed.
 //
-// A session is found by its key, by its session id, by its SDK session id, by its parent, and by the name of its
-// transcript. Stores that
-// foreign programs wrote break the rules of ours: two sessions may share a session id, keys may differ only in case,
-// and parents may form a ring. Where several sessions match, the one that was inserted first is returned.
+// A session is found by its key, by its session id, by its SDK session id, by its slug, by its parent, and by the name
+// of its transcript. Stores that foreign programs wrote break the rules of ours: two sessions may share a session id,
+// keys may differ only in case, and parents may form a ring. Where several sessions match, the one that was inserted
+// first is returned.
 //
 // The index owns the sessions. Pointers stay valid until the session is erased or replaced. Not thread-safe.
 #pragma once
@@ -52,6 +52,9 @@ class SessionIndex {
   // Returns the sessions whose spawnedBy names the session `key`, in any spelling; the oldest first.
   std::vector<const Session*> children(std::string_view key) const;
 
+  // Tells whether another session than `key` has this slug.
+  bool has_slug(std::string_view slug, std::string_view key) const;
+
   // By StringHash of sdk_session_id; of_sdk_session finds in it.
   const std::unordered_multimap<std::size_t, Session*>& by_sdk_hash() const { return by_sdk_hash_; }
 
@@ -80,8 +83,9 @@ class SessionIndex {
   StringMap<std::unique_ptr<Session>> by_key_;
   StringMultimap<Session*> by_session_id_;
   std::unordered_multimap<std::size_t, Session*> by_sdk_hash_;  // by StringHash of sdk_session_id
-  StringMultimap<Session*> by_parent_;                          // by folded_key(spawnedBy)
-  StringMultimap<Session*> by_file_;                            // sessions that name a sessionFile, by file_of
+  StringMultimap<Session*> by_slug_;
+  StringMultimap<Session*> by_parent_;   // by folded_key(spawnedBy)
+  StringMultimap<Session*> by_file_;     // sessions that name a sessionFile, by file_of
   StringMultimap<Session*> mixed_case_;  // sessions whose key is not lower-case, by the lower-case key; few
   std::set<Session*, ByUpdated> by_updated_;
   std::map<std::string_view, Session*> by_name_;

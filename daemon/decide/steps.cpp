@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/naming.hpp"
 #include "daemon/decide/view.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/entry_size.hpp"
@@ -35,7 +36,8 @@ const std::string* value_of(const json::Edit& edit, std::string_view name) {
   return found == edit.set.end() ? nullptr : &found->value;
 }
 
-Result<void> check_new_entry(json::Edit& edit) {
+Result<void> check_new_entry(const Rules& rules, json::Edit& edit) {
+  TRY(check_name(rules, edit, "/entry"));
   TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
   TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry", runs::field_faults(edit, "/entry")));
   TRY(runs::check_binding("{}", edit, "/entry"));
@@ -113,6 +115,7 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
     return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
   const std::int64_t now = builder.context().now;
   TRY(check_room(builder));
+  put_slug(builder, key, "{}", edit);
   json::Edit entry;
   entry.put_string("sessionId", session_id);
   entry.put_int("updatedAt", now);

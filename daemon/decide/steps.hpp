@@ -26,7 +26,7 @@ Decision answer_edited(DecisionBuilder& builder, Session session);
 const std::string* value_of(const json::Edit& edit, std::string_view name);
 // Checks the entry that a client gave for a new session and normalises it to the form in which it is stored. Problems
 // point below /entry.
-Result<void> check_new_entry(json::Edit& edit);
+Result<void> check_new_entry(const Rules& rules, json::Edit& edit);
 // validation_failed below `pointer` if an entry grows beyond its limit, or the entries of its agent beyond theirs.
 Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
                                 std::string_view pointer);
@@ -36,7 +36,7 @@ json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue sa
 // Updates the session by `changes`, also its updatedAt if they do not name it. Does nothing if they are empty.
 // validation_failed if a limit is reached, sdk_session_taken; may set builder.out.need (claim_sdk_session).
 Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes);
-// Makes a session with the session id, the times and then `edit`, which must name each member once. Emits
+// Makes a session with the session id, the times and then `edit`, and the slug of its name, which must name each member once. Emits
 // session.created. session_exists, validation_failed below `pointer` if a limit is reached, sdk_session_taken; may set
 // builder.out.need (claim_sdk_session).
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,

@@ -62,7 +62,7 @@ TEST_CASE("every key reaches its field") {
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
               "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}, "allowOutside": true},
     "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1600, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
-    "network": {"threads": 3}, "routing": {"caseSensitive": ["matrix"]},
+    "network": {"threads": 3}, "routing": {"caseSensitive": ["matrix"]}, "names": {"sanitize": true},
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
                 "mainKey": "home", "threads": "inherit", "resetTriggers": ["!neu"],
                 "reset": {"mode": "daily", "idleMinutes": 5, "atHour": 23},
@@ -93,6 +93,7 @@ TEST_CASE("every key reaches its field") {
                    .hosts = {"agents.example.org"}};
   wanted.limits = {2048, 4096, 1024, 21, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
   wanted.routing = {{"matrix"}};
+  wanted.names = {true};
   wanted.policy = {Config::SecretScan::warn};
   wanted.cors = {{"https://a.b:1"}};
   wanted.audit = {{}, 100000};

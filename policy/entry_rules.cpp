@@ -38,14 +38,14 @@ constexpr std::array<Fields, 9> fields_by_type{
        "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
        // how the agent runs
        "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
-       "elevatedLevel", "lastHeartbeatText", "compactInstructions", "agentRef"}},
+       "elevatedLevel", "lastHeartbeatText", "compactInstructions", "agentRef", "firstMessage"}},
      {Type::mode, {"permissionMode"}},
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
        "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount",
        "runtimeMs"}},
      {Type::object,
-      {"cliSessionIds", "origin", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
+      {"cliSessionIds", "origin", "forkedFrom", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
        "agentSnapshot"}},
      {Type::list, {"fallbackChain", "tools"}},
      {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun"}},
@@ -68,9 +68,9 @@ constexpr std::array<Choice, 8> choices{
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
-constexpr std::array<std::string_view, 12> imported{
-    "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
-    "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth"};
+constexpr std::array<std::string_view, 14> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",       "createdAt", "updatedAt",  "messageCount", "inputTokens",
+    "outputTokens",     "totalTokens",      "compactionCount", "spawnedBy", "spawnDepth", "firstMessage", "forkedFrom"};
 
 // Fields in which the daemon keeps how a session's runs stand (policy/runs), and which messages wait for an answer.
 constexpr std::array<std::string_view, 6> of_runs{"status",    "activeRun",    "runCount",

@@ -9,7 +9,7 @@ namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 23> cleared{
+constexpr std::array<std::string_view, 25> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 23> cleared{
     // the runs, and what a person allowed for them
     "systemSent", "abortedLastRun", "status", "activeRun", "runCount", "turnCount", "allowedTools",
     // the transcript that ends
-    "sessionFile", "archivedAt",
+    "sessionFile", "archivedAt", "firstMessage", "forkedFrom",
     // messages that wait for an answer
     "needs"};
 
@@ -174,6 +174,17 @@ NextReset next_reset(const ResetRule& rule, const SessionTimes& times, std::int6
 }
 
 bool kept_on_reset(std::string_view field) { return !in(cleared, field); }
+
+json::Edit clear_edit(std::string_view entry) {
+  json::Edit edit = reset_edit(entry, true);
+  std::erase_if(edit.unset, [](const std::string& field) { return field == "sessionFile" || field == "archivedAt"; });
+  for (const char* counter :
+       {"messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount", "runCount", "turnCount"}) {
+    std::erase(edit.unset, counter);
+    edit.put_int(counter, 0);
+  }
+  return edit;
+}
 
 json::Edit reset_edit(std::string_view entry, bool keep_metadata) {
   json::Edit edit;

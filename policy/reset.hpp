@@ -78,4 +78,8 @@ bool kept_on_reset(std::string_view field);
 // sessionId, updatedAt and sessionStartedAt. Counters are removed; the caller may set them to 0.
 json::Edit reset_edit(std::string_view entry, bool keep_metadata);
 
+// Returns the edit that empties a session and leaves its id: it removes what a reset clears, but the transcript keeps
+// its name, and an archived session stays archived. Counters are set to 0.
+json::Edit clear_edit(std::string_view entry);
+
 }  // namespace sessiond::policy

@@ -30,7 +30,7 @@ KeyParts parse_key(std::string_view key);
 
 // The spelling that new sessions get: with the prefix "agent:<agent>:", `direct` for `dm`, in lower case except for ids
 // whose case has a meaning (Matrix rooms, Signal groups). At most 512 bytes, no control characters. agent_mismatch: the
-// key names another agent.
+// key names another agent. reserved_name: "-".
 Result<std::string> canonical_key(std::string_view key, std::string_view agent);
 
 // Whether two spellings name the same session. Case matters only in ids whose case has a meaning.

@@ -179,6 +179,8 @@ Result<std::string> canonical_key(std::string_view key, std::string_view agent) 
     return fail(Code::agent_mismatch,
                 fmt::format("the key names agent \"{}\", the request agent \"{}\"", parts.agent, agent));
   }
+  // /v1/agents/{agent}/sessions/-/last is no session's.
+  if (parts.rest == "-") return fail(Code::reserved_name, "\"-\" is a reserved key");
   std::string out;
   out.reserve(key.size());
   out.append("agent:").append(agent).append(":");

@@ -47,10 +47,11 @@ Result<const Landmarks*> landmarks_of(const MemoryTranscript& transcript, Landma
   return &held;
 }
 
-Path path_of(const Landmarks& marks) {
+// `end`: where the path ends; nothing: at the last entry.
+Path path_of(const Landmarks& marks, std::optional<std::uint64_t> end = {}) {
   Path path;
   if (marks.lines == 0) return path;
-  std::uint64_t leaf = marks.lines - 1;
+  std::uint64_t leaf = end.value_or(marks.lines - 1);
   std::optional<std::uint64_t> first;  // the path begins here, not with the file
   for (auto branch = marks.branches.rbegin(); branch != marks.branches.rend() && !first; ++branch) {
     if (branch->seq > leaf || branch->parent == Landmarks::Branch::not_there) continue;
@@ -255,10 +256,16 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
 }
 
 template <class Source>
-Result<std::vector<SeqSpan>> read_path_of(Source& source) {
+Result<std::vector<SeqSpan>> read_path_of(Source& source, const std::string& entry_id) {
+  std::optional<std::uint64_t> end;
+  if (!entry_id.empty()) {
+    TRY(const auto found, source.find(entry_id));
+    if (!found) return fail(Code::message_not_found, "there is no message " + entry_id + " in this transcript");
+    end = found->seq;
+  }
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  return path_of(*marks).spans;
+  return path_of(*marks, end).spans;
 }
 
 template <class Source>
@@ -338,10 +345,12 @@ Result<context::Conversation> read_conversation(const MemoryTranscript& transcri
   return read(transcript, limits);
 }
 
-Result<std::vector<SeqSpan>> read_path(Transcript& transcript) {
-  return twice(transcript, [&] { return read_path_of(transcript); });
+Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const std::string& entry_id) {
+  return twice(transcript, [&] { return read_path_of(transcript, entry_id); });
 }
-Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript) { return read_path_of(transcript); }
+Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const std::string& entry_id) {
+  return read_path_of(transcript, entry_id);
+}
 
 Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids) {
   return read_changes_of(source, name, ids);

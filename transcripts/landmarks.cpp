@@ -14,8 +14,8 @@ namespace sessiond::transcripts {
 namespace {
 
 // The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches and of their parents, doom_count, the
-// meter (empty: nothing) and the changes.
-constexpr std::string_view landmarks_magic = "sdmarkv2";  // the last character is the version
+// meter (empty: nothing), the changes and the counts.
+constexpr std::string_view landmarks_magic = "sdmarkv3";  // the last character is the version
 
 // Returns the id that an entry names as its parent; empty: it says that it has none. Nothing: it follows the one
 // before.
@@ -26,6 +26,19 @@ std::optional<std::string> named_parent(const EntryFields& fields, std::string_v
   }
   if (last_id.empty() || fields.id.empty()) return {};
   return json::find(line, "parentId") == "null" ? std::optional<std::string>("") : std::nullopt;
+}
+
+void count(MessageCounts& counts, context::Role role, std::uint64_t seq) {
+  if (role == context::Role::user)
+    ++counts.users;
+  else if (role == context::Role::assistant)
+    ++counts.assistants;
+  else if (role == context::Role::tool)
+    ++counts.tools;
+  else
+    return;
+  if (!counts.first) counts.first = seq;
+  counts.last = seq;
 }
 
 }  // namespace
@@ -49,6 +62,7 @@ void Landmarks::add(std::string_view line) {
     checkpoints.push_back(seq);
     meter.reset();
   }
+  if (type == "message" && !entry.checkpoint) count(counts, entry.role, seq);
   if (meter) meter->add(entry, doom_count);
 }
 
@@ -82,6 +96,9 @@ std::string encode_sidecar(const Landmarks& landmarks, std::uint64_t inode) {
   out.number(static_cast<std::uint64_t>(landmarks.doom_count));
   out.text(landmarks.meter ? context::to_text(*landmarks.meter) : "");
   out.text(landmarks.changes.to_json());
+  const MessageCounts& counts = landmarks.counts;
+  out.numbers(std::vector<std::uint64_t>{counts.users, counts.assistants, counts.tools, counts.first.value_or(0),
+                                         counts.last.value_or(0)});
   return std::move(out).finish();
 }
 
@@ -98,6 +115,13 @@ std::optional<Landmarks> Landmarks::decode(std::string_view sidecar, std::uint64
   marks.doom_count = static_cast<std::int64_t>(in->number());
   marks.meter = context::meter_of(in->text());
   marks.changes = Changes::from_json(in->text());
+  const auto counts = in->numbers<std::uint64_t>();
+  if (counts.size() != 5) return {};
+  marks.counts = {.users = counts[0], .assistants = counts[1], .tools = counts[2]};
+  if (marks.counts.all() > 0) {
+    marks.counts.first = counts[3];
+    marks.counts.last = counts[4];
+  }
   if (!in->complete()) return {};
   return marks;
 }

@@ -25,6 +25,14 @@
 
 namespace sessiond::transcripts {
 
+// The messages of a transcript, on all its branches, without summaries.
+struct MessageCounts {
+  std::uint64_t users = 0, assistants = 0, tools = 0;
+  std::optional<std::uint64_t> first{}, last{};  // seqs
+
+  std::uint64_t all() const { return users + assistants + tools; }
+};
+
 struct Landmarks {
   // An entry that does not follow the one before it.
   struct Branch {
@@ -47,6 +55,7 @@ struct Landmarks {
   std::vector<std::uint64_t> systems{};      // seqs of system messages
   std::vector<std::uint64_t> checkpoints{};  // seqs of compactions, and of messages that summarise
   Changes changes{};
+  MessageCounts counts{};
   // Of the path to the last entry. Nothing: it has to be measured, because there was a branch or a checkpoint.
   std::optional<context::Meter> meter = context::Meter{};
   std::int64_t doom_count = 3;  // with which the meter counted

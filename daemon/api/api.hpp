@@ -40,6 +40,8 @@ void add_agent_routes(http::Router& router, Api& api);    // agents
 void add_list_routes(http::Router& router, Api& api);     // lists of sessions
 void add_session_routes(http::Router& router, Api& api);  // one session
 void add_archive_routes(http::Router& router, Api& api);  // lists of archived transcripts
+void add_last_routes(http::Router& router, Api& api);     // the last session, resume
+void add_fork_routes(http::Router& router, Api& api);     // fork, replace a transcript
 void add_lifecycle_routes(http::Router& router, Api& api);  // resets, restores
 void add_message_routes(http::Router& router, Api& api);    // messages and transcripts
 void add_context_routes(http::Router& router, Api& api);    // what a model is shown

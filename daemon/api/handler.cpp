@@ -65,11 +65,12 @@ bool is_json_type(std::string_view type) {
 
 void add_routes(http::Router& router, Api& api) {
   for (const auto add :
-       {add_health_routes,    add_agent_routes,   add_list_routes,     add_session_routes, add_archive_routes,
-        add_lifecycle_routes, add_message_routes, add_context_routes, add_export_routes, add_import_routes, add_inbound_routes, add_bridge_routes,
-        add_run_routes,       add_runner_routes,  add_approval_routes, add_hook_routes,    add_delivery_routes,
-        add_policy_routes,    add_event_routes,   add_ticket_routes,   add_admin_routes,   add_maintenance_routes,
-        add_lock_routes,      add_login_routes})
+       {add_health_routes,    add_agent_routes,    add_list_routes,    add_session_routes,     add_archive_routes,
+        add_lifecycle_routes, add_last_routes,     add_fork_routes,    add_message_routes,     add_context_routes,
+        add_export_routes,    add_import_routes,   add_inbound_routes, add_bridge_routes,      add_run_routes,
+        add_runner_routes,    add_approval_routes, add_hook_routes,    add_delivery_routes,    add_policy_routes,
+        add_event_routes,     add_ticket_routes,   add_admin_routes,   add_maintenance_routes, add_lock_routes,
+        add_login_routes})
     add(router, api);
   router.show_problems(as_seen);
 }
@@ -98,6 +99,12 @@ Result<std::optional<decide::RunHold>> run_of(const http::Request& request) {
   if (!fence || !store::valid_entry_id(id))
     return fail(Code::bad_request, "X-Run must be <runId>;<fence>, as the run's lease has them");
   return decide::RunHold{.run_id = std::string(id), .fence = *fence};
+}
+
+Result<std::string> client_of(const http::Request& request) {
+  const std::string_view client = store::trim(request.header("sessiond-client"));
+  if (client.empty() || store::valid_entry_id(client)) return std::string(client);
+  return fail(Code::bad_request, "Sessiond-Client " + std::string(client_rule));
 }
 
 std::function<bool()> has_gone(const Api& api, const http::Request& request) {

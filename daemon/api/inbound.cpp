@@ -103,7 +103,8 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
   requester.in_memory = is_in_memory(api, agent, command);
-  const ledger::Decide within = scoped(std::move(command), request.principal);
+  CO_TRY(auto client, client_of(request));
+  const ledger::Decide within = scoped(std::move(command), request.principal, {}, std::move(client));
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     const decide::Session* there = state.find_key(route.key);

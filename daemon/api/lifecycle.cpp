@@ -178,6 +178,14 @@ asio::awaitable<Result<SessionFiles>> files_of(Api& api, const http::Request& re
       });
 }
 
+HandlerResult clear(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api, Match::required));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(fields.done());
+  decide::ClearSession command{.target = path.target};
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+}
+
 HandlerResult release(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
@@ -216,6 +224,7 @@ void add_lifecycle_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/freshness", auth::Permission::read, freshness);
+  on("POST", one + "/clear", auth::Permission::write, clear);
   on("POST", one + "/restore", auth::Permission::write, restore);
   on("POST", one + "/release", auth::Permission::write, release);
   on("POST", one + "/migrate", auth::Permission::write, migrate);

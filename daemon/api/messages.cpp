@@ -227,10 +227,10 @@ void add_message_routes(http::Router& router, Api& api) {
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("POST", one + "/messages", auth::Permission::append, post, {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
-     {"topic", "sessionId", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
+     {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
       "maxToolChars", "maxMessages", "until"});
-  on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "view"});
-  on("GET", one + "/transcript", auth::Permission::read, get_transcript, {"topic", "sessionId"});
+  on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "archive", "view"});
+  on("GET", one + "/transcript", auth::Permission::read, get_transcript, {"topic", "sessionId", "archive"});
 }
 
 }  // namespace sessiond::api

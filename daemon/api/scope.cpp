@@ -72,6 +72,13 @@ Problem as_seen(Problem problem, const http::Request& request) {
   return std::move(no_such_session(*agent, request.params[1]).error());
 }
 
+Result<void> may_create(const auth::Principal& principal, const std::string& agent, const std::string& key,
+                        std::string_view channel) {
+  const std::string own(store::parse_key(key).channel);
+  if (principal.sees(agent, key, channel.empty() ? own : channel)) return {};
+  return fail(Code::forbidden, fmt::format("this token may not make the session {}", key));
+}
+
 Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
                                        const auth::Principal& principal) {
   const decide::Session* session = state.find(target.key);

@@ -35,6 +35,11 @@ bool sees(const auth::Principal& principal, const decide::AgentState& state, std
 // the session of its key has its parent outside.
 bool sees_parent(const auth::Principal& principal, std::string_view agent, const decide::Session& session);
 
+// Checks that a new session would lie within the token's scope: forbidden. `channel`: that it is given; empty: that of
+// its key.
+Result<void> may_create(const auth::Principal& principal, const std::string& agent, const std::string& key,
+                        std::string_view channel);
+
 // The session of a path; session_not_found when it is absent or the token may not see it. Never an archived transcript.
 Result<const decide::Session*> visible(const decide::AgentState& state, const decide::Target& target,
                                        const auth::Principal& principal);
@@ -56,17 +61,19 @@ Result<decide::Decision> within_scope(Result<decide::Decision> decided, const au
 // Decides a command within the token's scope. A command about a session that the token may not see is decided on an
 // agent without sessions, so the answer is that of an absent session; it is forbidden only when it would make a session
 // whose key is taken. The check is part of the decision, so no other commit can come between the two.
-// `run`: the lease that the requester names; lease_lost if it is not the current one.
+// `run`: the lease that the requester names; lease_lost if it is not the current one. `client`: client_of().
 template <class Command>
-ledger::Decide scoped(Command command, auth::Principal principal, std::optional<decide::RunHold> run = {}) {
-  return [command = std::move(command), principal = std::move(principal), run = std::move(run)](
-             const decide::AgentState& state, const decide::Context& context,
-             const decide::FetchedLines& lines) -> Result<decide::Decision> {
+ledger::Decide scoped(Command command, auth::Principal principal, std::optional<decide::RunHold> run = {},
+                      std::string client = {}) {
+  return [command = std::move(command), principal = std::move(principal), run = std::move(run),
+          client = std::move(client)](const decide::AgentState& state, const decide::Context& context,
+                                      const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::Context seen = context;
     seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
                   .sees = [&](std::string_view of_key,
                               std::string_view channel) { return sees(principal, state, of_key, channel); },
                   .all = &state};
+    seen.client = client;
     seen.sight.sets_policy = principal.may(auth::Permission::policy);
     const auto decided_on = [&](const decide::AgentState& known) -> Result<decide::Decision> {
       if constexpr (requires { decide::decide(known, command, seen, lines); }) {

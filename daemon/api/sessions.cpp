@@ -22,14 +22,6 @@ decide::Sees seen_by(const auth::Principal& principal, const std::string& agent)
   };
 }
 
-// Checks that a new session would lie within the token's scope.
-Result<void> may_create(const auth::Principal& principal, const std::string& agent, const std::string& key,
-                        std::string_view channel) {
-  const std::string own(store::parse_key(key).channel);
-  if (principal.sees(agent, key, channel.empty() ? own : channel)) return {};
-  return fail(Code::forbidden, fmt::format("this token may not make the session {}", key));
-}
-
 HandlerResult create(Api& api, http::Request& request) {
   CO_TRY(auto agent, agent_param(request));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));

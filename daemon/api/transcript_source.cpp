@@ -27,6 +27,26 @@ void note_later(const decide::AgentState& state, const auth::Principal& principa
   if (now != nullptr && sees(principal, state, *now)) into.now = decide::AgentState::file_of(*now, {});
 }
 
+// Finds an archive by its name among the records of a key or a session id. A session that was cleared has the id of its
+// archives still, so the id does not name them.
+Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Principal& principal,
+                                                   const decide::AgentState& state,
+                                                   const std::vector<const decide::ArchiveRecord*>& records,
+                                                   const std::string& archive, std::uint64_t seq) {
+  for (const decide::ArchiveRecord* record : records) {
+    if (!principal.sees_whole_agent(state.id()) && !sees(principal, state, record->key, record->channel)) continue;
+    if (record->purged || std::ranges::find(record->archived_as, archive) == record->archived_as.end()) continue;
+    const std::string file = archive.substr(0, archive.rfind(".jsonl.") + 6);
+    return TranscriptSource{
+        .agent = state.id(),
+        .session_id = record->session_id,
+        .file = archive,
+        .as_of = api.ledger.as_of(seq),
+        .name = transcripts::transcript_name(record->session_id, store::topic_of_file(record->session_id, file))};
+  }
+  return fail(Code::not_found, "it has no archive " + archive);
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> topic_of(const http::Request& request) {
@@ -36,20 +56,26 @@ Result<std::optional<std::string>> topic_of(const http::Request& request) {
 }
 
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request) {
-  TranscriptAsked asked{.guard = query_text(request, "sessionId"), .fresh = wants_fresh(request)};
+  TranscriptAsked asked{.guard = query_text(request, "sessionId"),
+                        .archive = query_text(request, "archive"),
+                        .fresh = wants_fresh(request)};
   CO_TRY(asked.path, session_path(request, api));
   CO_TRY(asked.topic, topic_of(request));
+  if (asked.archive && (asked.topic || asked.guard))
+    co_return fail(Code::bad_request, "archive goes without topic and sessionId");
   co_return co_await source_at(api, request, std::move(asked));
 }
 
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked) {
-  const auto& [path, topic, guard, fresh] = asked;
+  const auto& [path, topic, guard, archive, fresh] = asked;
   TranscriptSource archived;
   archived.agent = path.agent;
   archived.session_id = path.target.key;
   const auto of_session = [&](const decide::AgentState& state,
                               ledger::Seen& seen) -> Result<std::optional<TranscriptSource>> {
     TRY(const decide::Session* session, visible_or_archived(state, path.target, request.principal));
+    if (session == nullptr && archive)
+      return archive_in(api, request.principal, state, state.archives.of_id(path.target.key), *archive, seen.seq());
     if (session == nullptr) {
       archived.later.clear();
       note_later(state, request.principal, path.target.key, archived);
@@ -62,6 +88,8 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
                                      .detail = fmt::format("the session was reset; its id is {} now", id),
                                      .members = {{"sessionId", json::quote(id)}}});
     }
+    if (archive)
+      return archive_in(api, request.principal, state, state.archives.of_key(session->key()), *archive, state.last_seq);
     std::string file = decide::AgentState::file_of(*session, topic);
     if (topic && !state.may_use(*session, file))
       return fail(Code::not_found, fmt::format("{} has no topic {}", session->key(), *topic));

@@ -14,6 +14,7 @@
 #include "daemon/cli/deliveries_command.hpp"
 #include "daemon/cli/export_command.hpp"
 #include "daemon/cli/import_command.hpp"
+#include "daemon/cli/last_command.hpp"
 #include "daemon/cli/runs_command.hpp"
 #include "daemon/cli/session_command.hpp"
 #include "daemon/cli/token_command.hpp"
@@ -23,11 +24,11 @@ namespace sessiond::cli {
 
 struct VersionCommand {};
 
-using Command =
-    std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow, ConfigCheck,
-                 ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList, SessionsShow,
-                 SessionsChange, SessionsPrune, ContextCommand, RunsCommand, ApprovalsCommand, DeliveriesCommand,
-                 ExportCommand, ImportCommand, LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
+using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
+                             ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList,
+                             SessionsShow, SessionsChange, SessionsPrune, ContextCommand, LastCommand, ResumeCommand,
+                             ForkCommand, RunsCommand, ApprovalsCommand, DeliveriesCommand, ExportCommand,
+                             ImportCommand, LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {

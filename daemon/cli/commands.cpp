@@ -9,6 +9,7 @@
 #include "daemon/cli/help.hpp"
 #include "daemon/cli/import_sources.hpp"
 #include "daemon/cli/option_checks.hpp"
+#include "daemon/cli/parent.hpp"
 
 namespace sessiond::cli {
 namespace {
@@ -23,67 +24,6 @@ struct ConfigOptions {
     if (print_defaults) return ConfigDefaults{};
     if (check) return ConfigCheck{where};
     return ConfigShow{where};
-  }
-};
-
-void add_places(CLI::App& command, std::optional<std::string>& config, std::optional<std::string>& state_dir) {
-  command.add_option("--config", config, "The configuration file")->type_name("FILE")->check(not_empty());
-  command.add_option("--state-dir", state_dir, "The state directory, instead of stateDir")
-      ->type_name("DIR")
-      ->transform(absolute());
-}
-
-void add_asked(CLI::App& command, Asked& asked) {
-  add_places(command, asked.where.config, asked.where.state_dir);
-  command.add_option("--url", asked.url, "A daemon elsewhere, instead of this user's socket: http://127.0.0.1:7433")
-      ->type_name("URL")
-      ->check(not_empty());
-  command.add_option("--token-file", asked.token_file, "The file with the token for --url")
-      ->type_name("FILE")
-      ->check(not_empty())
-      ->needs("--url");
-  command.add_flag("--json", asked.json, "Print the daemon's answer");
-}
-
-void add_agent(CLI::App& command, std::optional<std::string>& agent, const char* about) {
-  command.add_option("--agent", agent, about)->type_name("AGENT")->check(not_empty());
-}
-
-void add_session(CLI::App& command, NamedSession& session) {
-  command.add_option("session", session.key, "The session's key, or its id")
-      ->type_name("KEY")
-      ->required()
-      ->check(not_empty());
-  add_agent(command, session.agent, "The agent, where the key does not name it; main by default");
-}
-
-// A command that has others below it: the program itself, or a group such as sessiond token.
-struct Parent {
-  CLI::App& app;
-  std::optional<Command>& chosen;
-
-  // Adds a command that only has others below it.
-  Parent group(const char* name, const char* about, const std::string& footer) const {
-    CLI::App& command = *app.add_subcommand(name, about);
-    command.require_subcommand(1);
-    command.footer(footer);
-    return {command, chosen};
-  }
-
-  // Adds a command. Its options fill an `Options`, which becomes the chosen command when it is parsed.
-  template <class Options>
-  std::pair<CLI::App&, Options&> add(const char* name, const char* about, const char* footer) const {
-    CLI::App& command = *app.add_subcommand(name, about);
-    command.footer(footer);
-    const auto options = std::make_shared<Options>();
-    command.callback([&result = chosen, options] { result = Command(*options); });
-    if constexpr (requires { options->where; }) add_places(command, options->where.config, options->where.state_dir);
-    if constexpr (requires { options->asked; }) {
-      add_asked(command, options->asked);
-      command.footer(std::string(footer) + help::asked_exit_codes);
-    }
-    if constexpr (requires { options->listen; }) add_places(command, options->config, options->state_dir);
-    return {command, *options};
   }
 };
 
@@ -356,6 +296,35 @@ void add_import(Parent program) {
   command.add_flag("--dry-run", options.dry_run, "Only read, and say what there is");
 }
 
+void add_client(CLI::App& command, std::optional<std::string>& client) {
+  command.add_option("--client", client, "The name of the program that asks: of the session that it used last")
+      ->type_name("NAME")
+      ->check(not_empty());
+}
+
+void add_last(Parent program) {
+  {
+    auto [last, options] = program.add<LastCommand>("last", "Print the session that was used last", help::last);
+    add_agent(last, options.agent, "The agent; main by default");
+    add_client(last, options.client);
+  }
+  {
+    auto [resume, options] = program.add<ResumeCommand>("resume", "Go on with a session", help::resume);
+    resume.add_option("session", options.key, "The session's key, or its id; the one that was used last by default")
+        ->type_name("KEY")
+        ->check(not_empty());
+    add_agent(resume, options.agent, "The agent, where the key does not name it; main by default");
+    add_client(resume, options.client);
+  }
+  auto [fork, options] = program.add<ForkCommand>("fork", "Make a session that begins as another one did", help::fork);
+  add_session(fork, options.session);
+  fork.add_option("--message", options.message, "The last message that is copied; all by default")
+      ->type_name("ID")
+      ->check(not_empty());
+  fork.add_option("--key", options.key, "The key of the new session")->type_name("KEY")->check(not_empty());
+  fork.add_option("--name", options.name, "Its name")->type_name("NAME")->check(not_empty());
+}
+
 void add_completion(Parent program) {
   auto [completion, options] = program.add<CompletionCommand>(
       "completion", "Print a script that completes commands in a shell", help::completion);
@@ -376,6 +345,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_backup(parent);
   add_sessions(parent);
   add_context(parent);
+  add_last(parent);
   add_runs(parent);
   add_approvals(parent);
   add_deliveries(parent);

@@ -22,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor, restore, sessions, context, runs, approvals, deliveries, locks and paths have more: sessiond help COMMAND
+  doctor, restore, sessions, context, last, resume, fork, runs, approvals, deliveries, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -211,6 +211,27 @@ Examples:
   sessiond approvals
   sessiond approvals --json | jq -r '.data[].id'
   sessiond approvals 4f9c2f0e-8a67-4c51-9a35-7c4c5a0f6d21 deny --reason "not on a Friday")";
+
+inline constexpr const char* last =
+    R"(Prints the key of the session that people used last, or that the client --client used last.
+
+Examples:
+  sessiond last
+  sessiond last --client my-tui --json | jq .sessionId)";
+
+inline constexpr const char* resume =
+    R"(Tells that a person goes on with a session, and prints what it was about. Without a key it is the session that was
+used last.
+
+Examples:
+  sessiond resume
+  sessiond resume agent:main:slack:direct:u1 --client my-tui)";
+
+inline constexpr const char* fork = R"(Prints the key of the new session, which has a copy of the messages.
+
+Examples:
+  sessiond fork agent:main:slack:direct:u1
+  sessiond fork agent:main:slack:direct:u1 --message 8869347af3164766 --name "second try")";
 
 inline constexpr const char* context =
     R"(Counts the tokens of what a model would be shown, and says whether a compaction is due and what it would summarise.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/decide/apply.hpp"
 #include "policy/context/doom_loop.hpp"
@@ -12,6 +13,7 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
+#include "transcripts/sums.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -38,6 +40,7 @@ class EntryAppender {
         request_(request),
         fetched_(fetched),
         counters_(static_cast<const Counters&>(session)),
+        has_first_message_(session.has_first_message),
         needs_(session.needs) {
     done_.file = AgentState::file_of(session, request.topic);
     known_ = fresh;
@@ -298,6 +301,7 @@ class EntryAppender {
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
+    if (read.person) note_first(entry, edit);
     note_needs(entry, edit);
     std::string data = "{\"set\":";
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
@@ -309,6 +313,8 @@ class EntryAppender {
       data.append(",\"runId\":").append(json::quote(run->run_id));
       if (entry.role == "assistant") data.append(",\"saidByRun\":true");
     }
+    const Context& context = builder_.context();
+    if (read.person) data.append(client_members(context));
     data.append(request_.event_extra);
     const json::Index delivery(delivery_);
     const bool delivers = !delivery_.empty() && delivery.string_at("status") != "denied";
@@ -316,9 +322,18 @@ class EntryAppender {
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
+    if (read.person) builder_.out.events.back().envelope.client_list = client_list_of(context);
     if (!delivers) return;
     builder_.out.events.back().envelope.delivers = true;
     builder_.out.events.back().envelope.delivery_channel = delivery.string_at("channel").value_or("");
+  }
+
+  // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was
+  // such a field it is not known.
+  void note_first(const transcripts::NewEntry& entry, json::Edit& edit) {
+    if (std::exchange(has_first_message_, true) || !meter_ || meter_->turns != 0) return;
+    const std::string text = transcripts::beginning_of(json::find(entry.body, "content").value_or(""));
+    if (!text.empty()) edit.put_string("firstMessage", text);
   }
 
   // Notes that the entry waits for an answer, or is one.
@@ -365,6 +380,7 @@ class EntryAppender {
   bool has_seqs_ = false;                  // first_seq and last_seq are set
   std::shared_ptr<context::Meter> meter_;  // null: unknown
   std::vector<std::uint32_t> new_ids_;
+  bool has_first_message_;
   std::string needs_;  // of the session, with the entries so far; empty: nothing waits
 };
 
@@ -373,29 +389,6 @@ class EntryAppender {
 Result<AppendResult> append_entries(DecisionBuilder& builder, const Session& session, const AppendRequest& request,
                                     const FetchedLines& fetched, bool fresh) {
   return EntryAppender(builder, session, request, fetched, fresh).run();
-}
-
-std::string appended_json(const DecisionBuilder& builder, const Session& session, const AppendRequest& request,
-                          const AppendResult& appended) {
-  std::string answer;
-  answer.reserve(256 + 20 * appended.ids.size());
-  json::ObjectWriter writer(answer);
-  writer.string("sessionId", session.session_id);
-  writer.string_or_null("topic", request.topic);
-  writer.integer("firstSeq", static_cast<std::int64_t>(appended.first_seq));
-  writer.integer("lastSeq", static_cast<std::int64_t>(appended.last_seq));
-  writer.raw("ids", json::array_of(appended.ids));
-  writer.integer("duplicates", static_cast<std::int64_t>(appended.duplicates));
-  if (!appended.warnings.empty()) {
-    std::string warnings = "[";
-    for (const AppendResult::Warning& warning : appended.warnings)
-      warnings += fmt::format(R"({}{{"code":"{}","id":{}}})", warnings.size() > 1 ? "," : "", name(warning.code),
-                              json::quote(warning.id));
-    writer.raw("warnings", warnings + "]");
-  }
-  writer.string("asOf", builder.as_of());
-  writer.close();
-  return answer;
 }
 
 }  // namespace sessiond::decide

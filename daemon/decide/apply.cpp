@@ -125,6 +125,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Decisi
   apply_to_archives(state, event);
   state.runs.apply(event, made != nullptr && made->run ? &*made->run : nullptr);
   state.deliveries.apply(event);
+  state.last_used.apply(event);
   switch (event.envelope.type) {
     case journal::EventType::session_created:
       return create(state, event, replay);
@@ -135,6 +136,9 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Decisi
           session != nullptr && session->session_id == json::string_at(event.data, "previousSessionId")) {
         forget_files(state, *session);
       }
+      return change(state, event, replay, edited);
+    case journal::EventType::context_cleared:
+      if (const Session* session = state.mutable_session(event.envelope.key)) forget_files(state, *session);
       return change(state, event, replay, edited);
     case journal::EventType::topic_created:
       if (const Session* session = state.find_key(event.envelope.key);

@@ -57,12 +57,17 @@ ArchiveRecord archives_in(const journal::Event& event) {
 std::optional<ArchiveRecord> archive_record(const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
   using enum journal::EventType;
-  if (about.type != session_reset && about.type != session_deleted && about.type != topic_deleted) return {};
+  if (about.type != session_reset && about.type != session_deleted && about.type != topic_deleted &&
+      about.type != context_cleared)
+    return {};
   ArchiveRecord record = archives_in(event);
   switch (about.type) {
     case session_reset:
       record.session_id = json::string_at(event.data, "previousSessionId").value_or("");
       record.reason = json::string_at(event.data, "reason").value_or("reset");
+      break;
+    case context_cleared:
+      record.reason = "cleared";
       break;
     case session_deleted:
       record.reason = json::find(event.data, "reason") ? "pruned" : "deleted";

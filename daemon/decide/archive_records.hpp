@@ -1,7 +1,7 @@
 // Archive records: which transcripts a reset or deletion archived or purged, and under which names.
 //
-// A record follows from its event (session.reset, session.deleted, topic.deleted). Records outlive the journal's
-// retention in one file per agent, one JSON line a record:
+// A record follows from its event (session.reset, context.cleared, session.deleted, topic.deleted). Records outlive the
+// journal's retention in one file per agent, one JSON line a record:
 //   journal/archives/<agent>.jsonl
 //   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"entryAs"?,"purged"?}
 // The lines are in journal order, except that commits which waited for a lock come later. A line is written after the
@@ -36,7 +36,7 @@ struct ArchiveRecord {
 
 // Reads the names of archives, and of the file with the entry, that an event has: it made them, or restored them.
 ArchiveRecord archives_in(const journal::Event& event);
-// Returns nothing for other events than resets and deletions, and for events without a session id.
+// Returns nothing for other events than resets, clears and deletions, and for events without a session id.
 std::optional<ArchiveRecord> archive_record(const journal::Event& event);
 std::string to_line(const ArchiveRecord& record);
 // Returns {"sessionId","archivedAs","archivedMore"?,"endedAt","reason"}, as a session's history shows it.

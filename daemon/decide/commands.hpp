@@ -12,6 +12,8 @@
 #include "daemon/decide/decision.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/routing.hpp"
+#include "transcripts/sums.hpp"
+#include "transcripts/tally.hpp"
 
 namespace sessiond::decide {
 
@@ -101,6 +103,25 @@ struct ContinueTranscript {
   std::vector<ImportedLine> lines{};
   bool counts_usage = true;  // adds the tokens of the entries to the session's counters
 };
+// Makes a session that begins as another one did: with a copy of its transcripts up to a message.
+struct ForkSession {
+  Target target{};           // the origin
+  std::string origin_id{};   // the session id that was copied; session_busy if the origin has another one by now
+  std::string key{};         // empty: made from the session id
+  std::string session_id{};  // fresh
+  std::optional<std::string> name{};
+  std::string message_id{};  // the last message that was copied; empty: the transcript was empty
+  std::vector<StagedFile> files{};
+  transcripts::EntrySums sums{};  // of these files
+};
+// Gives a session another transcript: it is reset with the reason "replace".
+struct ReplaceTranscript {
+  Target target{};
+  std::uint64_t expected_seq = 0;  // the seq that the next entry would get, else precondition_failed
+  std::string session_id{};        // fresh
+  StagedFile file{};
+  transcripts::EntrySums sums{};
+};
 // Destroys the archives of one event. They stay if they were restored or destroyed since they were selected.
 struct DestroyArchive {
   std::string session_id{};
@@ -128,6 +149,17 @@ struct ResetSession {
   Target target{};
   std::string reason = "api";
   bool keep_metadata = true;
+};
+// Empties a session: archives its transcripts, and sets its counters to 0. Its id stays.
+struct ClearSession {
+  Target target{};
+};
+// Tells that a person goes on with a session, and what there is to go on with.
+struct ResumeSession {
+  Target target{};
+  std::string session_id{};  // that the transcript was read of; session_busy if it is another one by now
+  transcripts::Tally said{};
+  bool shows_parent = true;  // the answer has spawnedBy
 };
 struct ArchiveSession {
   Target target{};
@@ -238,6 +270,8 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
 Result<Decision> decide(const AgentState& state, const ImportSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ContinueTranscript& command, const Context& context,
                         const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const ForkSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ReplaceTranscript& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context);
@@ -248,6 +282,8 @@ Result<Decision> decide(const AgentState& state, const PruneOrphan& command, con
 // Answers 201 with the session, or 200 without one.
 Result<Decision> decide(const AgentState& state, const AdoptOrphan& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ResetSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ClearSession& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const ResumeSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const ArchiveSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const SpawnSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const DeleteTopic& command, const Context& context);

@@ -46,7 +46,7 @@ Result<Decision> decide(const AgentState& state, const ImportSession& command, c
                   fmt::format("a transcript of {} is there already: adopt it, or move it away", command.session_id));
     TRY(runs::check_binding("{}", entry, ""));
     TRY(inherit_policy_in_put(state, key, context, entry));
-    take_staged(builder, command.session_id, command.files);
+    take_staged(builder, key, command.session_id, command.files);
     TRY(auto session, create_session(builder, key, command.session_id, std::move(entry), "import", ""));
     if (builder.out.need) return std::move(builder.out);
     tell_staged(builder, session, command.files);

@@ -137,12 +137,14 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
   if (!value_of(edit, "messageCount")) edit.put_int("messageCount", 0);
   edit.put("previousSessions", list + "]");
   if (policy::wants_intro(session.chat_type)) edit.put(std::string(policy::intro_field), "true");
+  const bool cleared = reset.event == journal::EventType::context_cleared;
   const std::string more =
-      fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id), archives.members(),
-                  json::quote(reset.reason));
+      cleared ? archives.members()
+              : fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
+                            archives.members(), json::quote(reset.reason));
   keep_untold(builder, archives, *before);
-  take_staged(builder, json::as_string(*value_of(edit, "sessionId")).value_or(""), reset.files);
-  builder.update(session, std::move(edit), journal::EventType::session_reset, more);
+  take_staged(builder, session.key(), json::as_string(*value_of(edit, "sessionId")).value_or(""), reset.files);
+  builder.update(session, std::move(edit), reset.event, more);
   tell_staged(builder, session, reset.files);
   builder.out.through_checkpoint = true;
   return done;
@@ -176,6 +178,23 @@ Result<Decision> decide(const AgentState& state, const ResetSession& command, co
   out.body.pop_back();
   out.body += fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done.previous_session_id),
                           archived_members(done.archived_as));
+  return out;
+}
+
+Result<Decision> decide(const AgentState& state, const ClearSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve(state, command.target));
+  Session session = *there;
+  const std::string id = session.session_id;
+  TRY(const auto done, reset_session(builder, session,
+                                     {.reason = "cleared",
+                                      .session_id = id,
+                                      .entry = policy::clear_edit(*session.entry()),
+                                      .event = journal::EventType::context_cleared}));
+  if (builder.out.need) return std::move(builder.out);
+  Decision out = answer_session(builder, session, 200);
+  out.body.pop_back();
+  out.body += fmt::format(",{}}}", archived_members(done.archived_as));
   return out;
 }
 

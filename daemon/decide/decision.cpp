@@ -66,6 +66,17 @@ std::string IdSource::timestamp_id(std::int64_t now) {
   return fmt::format("{}-{:04x}", stamp, end);
 }
 
+std::string client_list_of(const Context& context) {
+  if (context.client.empty()) return {};
+  return journal::client_list(context.sight.whole_agent ? "" : context.actor, context.client);
+}
+
+std::string client_members(const Context& context) {
+  if (context.client.empty()) return {};
+  return fmt::format(R"(,"client":{}{})", json::quote(context.client),
+                     context.sight.whole_agent ? "" : ",\"ownClient\":true");
+}
+
 std::string DecisionBuilder::as_of() const {
   if (!context_.as_of.empty()) return std::string(context_.as_of);
   const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;

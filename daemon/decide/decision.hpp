@@ -109,8 +109,14 @@ struct Context {
   const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing
   const runs::HookList* hooks = nullptr;  // handlers that are called; null: none
   const RunHold* run = nullptr;           // what a runner writes under; null: none
+  std::string_view client{};              // that the requester says it is; empty: it says nothing
   std::string_view as_of{};  // the position that the answer names; empty: that of the decision's last event
 };
+
+// The list of the requester's client (journal::client_list), and the members of an event that name it: ,"client":….
+// Empty without a client.
+std::string client_list_of(const Context& context);
+std::string client_members(const Context& context);
 
 // A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.
 struct Need {

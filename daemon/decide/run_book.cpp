@@ -211,7 +211,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     if (found == sessions_.end() || !found->second.active || event.envelope.seq <= seq_) return;
     if (!json::find(event.data, "saidByRun")) return;
     found->second.partial.clear();
-  } else if (type == EventType::session_reset) {
+  } else if (type == EventType::session_reset || type == EventType::context_cleared) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
     found->second.overflow = {};

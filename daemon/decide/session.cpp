@@ -112,6 +112,8 @@ void Session::take_field(std::string_view field, std::string_view value) {
     *counter = policy::counted(value);
   else if (field == "ephemeral")
     ephemeral = json::as_bool(value).value_or(false);
+  else if (field == "firstMessage")
+    has_first_message = json::kind(value) == json::Kind::string;
   else if (field == "needs")
     needs = json::kind(value) == json::Kind::array && value != "[]" ? value : "";
 }
@@ -124,6 +126,7 @@ void Session::read_fields() {
   const std::int64_t chosen = std::exchange(created_at, 0);
   updated_at = 0;
   ephemeral = false;
+  has_first_message = false;
   std::string legacy_channel;
   std::string last_channel;
   SdkSessionId sdk;

@@ -56,6 +56,7 @@ class Session : public Counters, public Linked, public Times {
   std::string needs;           // raw JSON: the messages that wait for an answer (needs.hpp)
   std::uint64_t rev = 0;
   bool ephemeral = false;
+  bool has_first_message = false;  // firstMessage: how the conversation began
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.
   std::uint64_t last_seq = 0;

@@ -150,9 +150,20 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   return session;
 }
 
-void take_staged(DecisionBuilder& builder, const std::string& session_id, const std::vector<StagedFile>& files) {
+void put_sums(json::Edit& entry, const transcripts::EntrySums& sums) {
+  entry.put_int("messageCount", sums.entries);
+  entry.put_int("inputTokens", sums.input);
+  entry.put_int("outputTokens", sums.output);
+  entry.put_int("totalTokens", sums.total);
+  if (sums.compactions > 0) entry.put_int("compactionCount", sums.compactions);
+  if (!sums.first_message.empty()) entry.put_string("firstMessage", sums.first_message);
+}
+
+void take_staged(DecisionBuilder& builder, std::string_view key, const std::string& session_id,
+                 const std::vector<StagedFile>& files) {
+  const std::string own(store::parse_key(key).topic);
   for (const StagedFile& file : files) {
-    builder.out.line_positions.push_back({.file = store::transcript_file(session_id, file.topic.value_or("")),
+    builder.out.line_positions.push_back({.file = store::transcript_file(session_id, file.topic.value_or(own)),
                                           .agent = builder.state().id(),
                                           .seq = builder.next_seq(),
                                           .staged = file.name});

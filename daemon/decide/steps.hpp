@@ -36,9 +36,9 @@ json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue sa
 // Updates the session by `changes`, also its updatedAt if they do not name it. Does nothing if they are empty.
 // validation_failed if a limit is reached, sdk_session_taken; may set builder.out.need (claim_sdk_session).
 Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes);
-// Makes a session with the session id, the times and then `edit`, and the slug of its name, which must name each member once. Emits
-// session.created. session_exists, validation_failed below `pointer` if a limit is reached, sdk_session_taken; may set
-// builder.out.need (claim_sdk_session).
+// Makes a session with the session id, the times and then `edit`, and the slug of its name, which must name each member
+// once. Emits session.created. session_exists, validation_failed below `pointer` if a limit is reached,
+// sdk_session_taken; may set builder.out.need (claim_sdk_session).
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "");
 
@@ -48,12 +48,15 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
                                json::Edit& entry);
 // Returns what makes the entry `old` that whole entry; what is read-only stays.
 json::Edit replacing(const std::string& old, json::Edit entry);
-// Gives staged transcripts to the session with this id, which the next event makes or changes.
-void take_staged(DecisionBuilder& builder, const std::string& session_id, const std::vector<StagedFile>& files);
+// Puts the counters and the first message of its transcripts into an entry.
+void put_sums(json::Edit& entry, const transcripts::EntrySums& sums);
+// Gives staged transcripts to the session `key` with this id, which the next event makes or changes.
+void take_staged(DecisionBuilder& builder, std::string_view key, const std::string& session_id,
+                 const std::vector<StagedFile>& files);
 // Tells of the topics among them, and has the ends of all files read again when they are asked for.
 void tell_staged(DecisionBuilder& builder, const Session& session, const std::vector<StagedFile>& files);
 
-// Gives the session a new session id: archives its transcripts and emits session.reset.
+// Gives the session a new session id: archives its transcripts and emits session.reset, or context.cleared.
 struct ResetResult {
   std::string previous_session_id;
   std::vector<std::string> archived_as{};  // file names
@@ -64,6 +67,7 @@ struct Reset {
   std::vector<StagedFile> files{};    // the transcripts that it has then
   std::string session_id{};           // that it has then; empty: a fresh one
   std::optional<json::Edit> entry{};  // what else changes, in place of what a reset does
+  journal::EventType event = journal::EventType::session_reset;
 };
 Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, const Reset& reset);
 

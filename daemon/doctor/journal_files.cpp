@@ -22,8 +22,8 @@ namespace {
 constexpr off_t cursor_key_bytes = 64;
 constexpr std::array<std::string_view, 9> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",  "adoptions",
                                                    "clock", "hooks",      "logouts",    "retention"};
-constexpr std::array<std::string_view, 9> folders{"archives", "ends",   "index",    "kept", "keys",
-                                                  "messages", "outbox", "previous", "runs"};
+constexpr std::array<std::string_view, 10> folders{"archives", "ends",     "index",  "kept",     "keys",
+                                                   "last",     "messages", "outbox", "previous", "runs"};
 
 class JournalFiles {
  public:
@@ -49,7 +49,7 @@ class JournalFiles {
       if (file.name == "keys" || file.name == "messages") {
         look_at_keys(path, modes);
       } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
-                 file.name == "runs" || file.name == "outbox") {
+                 file.name == "runs" || file.name == "outbox" || file.name == "last") {
         count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);

@@ -72,14 +72,15 @@ struct Agent : std::enable_shared_from_this<Agent> {
   LeftMemory left{};
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;
-  bool rebuild = false;             // a batch failed: what is durable beyond the file is in the journal
-  bool damaged = false;             // its file was, at the last look
-  bool lent = false;                // a client has the lock of its file (lent_locks.hpp): it is not read or written
-  bool empty = false;               // when it was last in memory it had no sessions
-  std::int64_t touched = 0;         // steady ms of the last use
-  std::int64_t looked = 0;          // steady ms of the last look at its file
-  std::uint64_t bytes = 0;          // of sessions.json
-  std::uint64_t loading_bytes = 0;  // of a big store that is being read now
+  bool rebuild = false;      // a batch failed: what is durable beyond the file is in the journal
+  bool damaged = false;      // its file was, at the last look
+  bool lent = false;         // a client has the lock of its file (lent_locks.hpp): it is not read or written
+  bool empty = false;        // when it was last in memory it had no sessions
+  std::int64_t touched = 0;  // steady ms of the last use
+  std::int64_t looked = 0;   // steady ms of the last look at its file
+  std::uint64_t bytes = 0;   // of sessions.json
+  std::optional<std::string> last_session{};  // the id in its file last_session; nothing: not known
+  std::uint64_t loading_bytes = 0;            // of a big store that is being read now
   std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
   FilesReached reached{};
   CheckpointDuty checkpoint{};

@@ -1,5 +1,6 @@
 // journal/runs/<agent>.json keeps the runs of an agent (decide/run_book.hpp), and journal/outbox/<agent>.json its
-// deliveries (decide/delivery_book.hpp): one line with a checksum each, written whole with each checkpoint in which
+// deliveries (decide/delivery_book.hpp), journal/last/<agent>.json which sessions people used last
+// (decide/last_used.hpp): one line with a checksum each, written whole with each checkpoint in which
 // they changed. They lie beside the journal and not in the agent's folder, which foreign programs clean up.
 //
 // journal/adoptions says which deliveries are kept (decide/adoptions.hpp). It is written when that changes, before
@@ -24,6 +25,9 @@ class Agents;
 
 std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
 std::filesystem::path outbox_file(const Paths& paths, std::string_view agent);
+std::filesystem::path last_used_file(const Paths& paths, std::string_view agent);
+// agents/<agent>/last_session: the id of the session that was used last, for scripts. Never read.
+std::filesystem::path last_session_file(const Paths& paths, std::string_view agent);
 std::filesystem::path adoptions_file(const Paths& paths);
 std::filesystem::path hooks_file(const Paths& paths);
 
@@ -44,11 +48,14 @@ bool may_have_open_deliveries(const std::filesystem::path& file);
 
 // The texts of those books of an agent that have changed since they were taken last.
 struct ChangedBooks {
-  std::optional<std::string> runs{}, deliveries{};
+  std::optional<std::string> runs{}, deliveries{}, last_used{};
 };
 ChangedBooks take_changed_books(decide::AgentState& state);
 // They are to be taken again: they were not written.
 void take_again(decide::AgentState& state, const ChangedBooks& books);
+// Writes last_session_file, or removes it if `id` is empty. A failure is left to the next checkpoint that changes it:
+// nothing depends on the file.
+void write_last_session(const Paths& paths, const std::string& agent, const std::string& id);
 Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBooks books);
 
 // A damaged file is moved away: nothing is kept until bridges claim again, which they do all the time.

@@ -9,6 +9,7 @@
 #include <cassert>
 #include <optional>
 
+#include "daemon/decide/last_session.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/dirty_entry.hpp"
 #include "daemon/runtime/log.hpp"
@@ -99,11 +100,13 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
   const ChangedBooks books = take_changed_books(*state);
+  std::optional<std::string> last = decide::last_session_id(*state);
+  if (last == agent.last_session) last.reset();
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
     auto [written, evictions, repairs] =
-        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
+        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty), last,
                                                 dir = env_.paths.root() / env_.paths.sessions_dir(id), books, id,
                                                 &paths = env_.paths]() mutable {
           auto made = store::make_dirs(dir);
@@ -111,6 +114,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
           if (done && !done->foreign)
             if (auto kept = write_books(paths, id, books); !kept) done = std::unexpected(kept.error());
+          if (done && !done->foreign && last) write_last_session(paths, id, *last);
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
         });
     notices_.evicted(id, evictions);
@@ -128,6 +132,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     hooks_.on_written(agent);  // its folder may be new
     agent.reached.previous = std::exchange(agent.reached.store, seq);
     agent.reached.ours = seq;
+    if (last) agent.last_session = std::move(last);
     if (books.runs) agent.reached.books.runs = true;
     if (books.deliveries) agent.reached.books.outbox = true;
     agent.checkpoint.succeeded();

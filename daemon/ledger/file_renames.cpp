@@ -5,25 +5,30 @@
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::ledger {
+namespace {
+
+bool archives_files(journal::EventType type) {
+  using enum journal::EventType;
+  return type == session_reset || type == context_cleared || type == session_deleted || type == topic_deleted ||
+         type == archive_destroyed;
+}
+
+}  // namespace
 
 bool restores_files(const journal::Event& event) {
   return event.envelope.type == journal::EventType::session_created && json::find(event.data, "archivedAs").has_value();
 }
 
 bool renames_files(const journal::Event& event) {
-  using enum journal::EventType;
   const journal::EventType type = event.envelope.type;
-  return type == session_reset || type == session_deleted || type == topic_deleted || type == archive_destroyed ||
-         restores_files(event);
+  return archives_files(type) || restores_files(event);
 }
 
 bool renames_files(std::string_view event) {
-  using enum journal::EventType;
   for (const json::Member& member : json::members(event)) {
     if (member.name != "type") continue;
     const auto type = journal::event_type(member.value.substr(1, member.value.size() - 2));
-    if (type != session_created)
-      return type == session_reset || type == session_deleted || type == topic_deleted || type == archive_destroyed;
+    if (type != journal::EventType::session_created) return type && archives_files(*type);
     return json::find(json::find(event, "data").value_or("{}"), "archivedAs").has_value();
   }
   return false;

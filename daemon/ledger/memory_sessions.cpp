@@ -190,8 +190,9 @@ void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
   const std::vector<std::string> before = files();
   decide::apply(agent.state, event);
   const std::vector<std::string> after = files();
+  const bool cleared = event.envelope.type == journal::EventType::context_cleared;
   for (const std::string& file : before)
-    if (std::ranges::find(after, file) == after.end()) erase_transcript(agent, file);
+    if (cleared || std::ranges::find(after, file) == after.end()) erase_transcript(agent, file);
   // Nothing of it waits for the journal or goes to a file.
   if (decide::Session* session = agent.state.mutable_session(event.envelope.key)) session->last_seq = 0;
   agent.state.last_seq = 0;

@@ -9,8 +9,6 @@
 #include "store/try.hpp"
 
 namespace sessiond::ledger {
-namespace {
-
 Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std::string& agent,
                                                    const std::string& file, const WriteStaged& write) {
   TRY(store::resolve_below(paths.root(), paths.sessions_dir(agent)));
@@ -21,8 +19,6 @@ Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std
   store::fault_point("staged.synced");
   return staged;
 }
-
-}  // namespace
 
 asio::awaitable<Result<transcripts::StagedTranscript>> stage(Ledger& ledger, std::string agent, std::string file,
                                                              WriteStaged write) {

@@ -17,6 +17,10 @@ using WriteStaged = std::function<Result<void>(transcripts::StagedTranscript&)>;
 asio::awaitable<Result<transcripts::StagedTranscript>> stage(Ledger& ledger, std::string agent, std::string file,
                                                              WriteStaged write);
 
+// The same on this thread. Blocks.
+Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std::string& agent,
+                                                   const std::string& file, const WriteStaged& write);
+
 // Finds the files of some session ids by one look at the agent's folder, for decide::ImportSession.
 asio::awaitable<Result<decide::FetchedIds>> files_of(Ledger& ledger, std::string agent, std::vector<std::string> ids);
 

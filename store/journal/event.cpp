@@ -10,62 +10,22 @@
 namespace sessiond::journal {
 namespace {
 
-constexpr auto names = std::to_array<std::string_view>({"session.created",
-                                                        "session.updated",
-                                                        "session.reset",
-                                                        "session.archived",
-                                                        "session.unarchived",
-                                                        "session.deleted",
-                                                        "message.appended",
-                                                        "topic.created",
-                                                        "topic.deleted",
-                                                        "policy.changed",
-                                                        "policy.denied",
-                                                        "lock.evicted",
-                                                        "lock.expired",
-                                                        "store.repaired",
-                                                        "store.degraded",
-                                                        "store.external_change",
-                                                        "transcript.renumbered",
-                                                        "config.reloaded",
-                                                        "token.created",
-                                                        "token.revoked",
-                                                        "retention.notice",
-                                                        "archive.destroyed",
-                                                        "context.compacted",
-                                                        "compaction.due",
-                                                        "compaction.failed",
-                                                        "doom_loop.detected",
-                                                        "run.queued",
-                                                        "run.started",
-                                                        "run.progress",
-                                                        "run.aborting",
-                                                        "run.finished",
-                                                        "step.started",
-                                                        "step.finished",
-                                                        "tool.started",
-                                                        "tool.finished",
-                                                        "directive.injected",
-                                                        "approval.requested",
-                                                        "approval.resolved",
-                                                        "hook.called",
-                                                        "hook.answered",
-                                                        "hook.expired",
-                                                        "runner.evicted",
-                                                        "message.edited",
-                                                        "message.deleted",
-                                                        "message.reacted",
-                                                        "delivery.leased",
-                                                        "delivery.sent",
-                                                        "delivery.failed",
-                                                        "delivery.expired",
-                                                        "delivery.queued",
-                                                        "session.typing",
-                                                        "session.released",
-                                                        "text.delta",
-                                                        "reasoning.delta",
-                                                        "tool.progress",
-                                                        "context.updated"});
+constexpr auto names = std::to_array<std::string_view>(
+    {"session.created",       "session.updated",    "session.reset",      "session.archived",
+     "session.unarchived",    "session.deleted",    "message.appended",   "topic.created",
+     "topic.deleted",         "policy.changed",     "policy.denied",      "lock.evicted",
+     "lock.expired",          "store.repaired",     "store.degraded",     "store.external_change",
+     "transcript.renumbered", "config.reloaded",    "token.created",      "token.revoked",
+     "retention.notice",      "archive.destroyed",  "context.compacted",  "compaction.due",
+     "compaction.failed",     "doom_loop.detected", "session.resumed",    "session.forked",
+     "context.cleared",       "run.queued",         "run.started",        "run.progress",
+     "run.aborting",          "run.finished",       "step.started",       "step.finished",
+     "tool.started",          "tool.finished",      "directive.injected", "approval.requested",
+     "approval.resolved",     "hook.called",        "hook.answered",      "hook.expired",
+     "runner.evicted",        "message.edited",     "message.deleted",    "message.reacted",
+     "delivery.leased",       "delivery.sent",      "delivery.failed",    "delivery.expired",
+     "delivery.queued",       "session.typing",     "session.released",   "text.delta",
+     "reasoning.delta",       "tool.progress",      "context.updated"});
 
 struct Text {
   std::string_view name;
@@ -90,6 +50,10 @@ std::optional<EventType> event_type(std::string_view text) {
   const auto found = std::ranges::find(names, text);
   if (found == names.end()) return {};
   return static_cast<EventType>(found - names.begin());
+}
+
+std::string client_list(std::string_view owner, std::string_view client) {
+  return std::string(owner).append("\n").append(client);
 }
 
 Event make_event(Envelope envelope, std::string_view data) {
@@ -155,8 +119,10 @@ Result<Event> parse_event(std::string text) {
       event.data = member.value;
     }
   }
-  if (envelope.type == EventType::message_appended) {
+  if (envelope.type == EventType::message_appended || envelope.type == EventType::session_resumed) {
     for (const json::Member& member : json::members(event.data)) {  // `deliver` stands before these
+      if (member.name == "client") envelope.client_list = client_list("", json::as_string(member.value).value_or(""));
+      if (member.name == "ownClient") envelope.client_list.insert(0, envelope.actor);
       if (member.name == "deliver") envelope.delivers = member.value == "true";
       if (member.name == "delivery" || member.name == "message") break;
     }

@@ -44,6 +44,9 @@ enum class EventType : std::uint8_t {
   compaction_due,      // {used, window, messages, turns}: sent once when it becomes so
   compaction_failed,   // {error}
   doom_loop_detected,  // {tool, count, callIds}
+  session_resumed,     // {client?, ownClient?}
+  session_forked,      // {from, messageId}
+  context_cleared,     // {archivedAs, archivedMore?, entryAs, set, unset}
   // Of runs: each has the `runId`.
   run_queued,          // {input, attempt, retryOf?}
   run_started,         // {runner, attempt, input, model, provider, set}
@@ -97,6 +100,7 @@ struct Envelope {
   // Not members of the event, but read from its data: a message.appended has `deliver`, and goes to this channel.
   bool delivers = false;
   std::string delivery_channel{};
+  std::string client_list{};  // client_list() of a person's message or a resume; empty: no client is named
 
   // The channel that the event is about: where a message is sent to, else that of the session.
   const std::string& about_channel() const { return delivery_channel.empty() ? channel : delivery_channel; }
@@ -108,6 +112,11 @@ struct Event {
   std::string_view data;                    // the raw `data` object, inside json
   std::optional<json::Edit> edit{};         // `set` and `unset` of data, where they need not be read from it
 };
+
+// Names the list of sessions that a client has used (decide/last_used.hpp): <owner>\n<client>. `owner`: the token, if
+// it does not see the whole agent. In the event's data it stands as {"client":…,"ownClient"?:true}, before `message`;
+// the owner is the event's actor.
+std::string client_list(std::string_view owner, std::string_view client);
 
 Event make_event(Envelope envelope, std::string_view data);
 // Adds a member at the end of the event's data, which has others.

@@ -19,7 +19,7 @@ class Life:
         self.client = None
         self.sessions = {}   # key -> {"sid", "patch", topic or None -> texts}
         self.removed = {}    # key -> what was in sessions, of the deleted ones
-        self.archived = {}   # file name without its archive's ending -> texts
+        self.archived = {}   # file name without its archive's ending -> the texts of each archive, the oldest first
         self.deleted, self.purged = set(), set()  # keys; session ids
         self.answers = []    # (request, raw answer) of POSTs
         self.unknown = None  # the request that has no answer
@@ -29,13 +29,14 @@ class Life:
         for story in count():
             key = f"agent:main:points:{story}"
             yield "POST", "/v1/agents/main/sessions", {"key": key, "entry": {"x-note": "ä" * 4000}}, key, "create", None
-            for what in ("append", "topic", "patch", "append", "reset", "append", "topic", "append"):
+            clear = () if story % 3 == 2 else ("clear", "append", "topic")  # a purge leaves what was cleared before
+            for what in ("append", "topic", "patch", "append", "reset", "append", "topic", *clear, "append"):
                 n = next(self.numbers)
                 text = f"text {n} " + "x" * (n * 997 % 6000)
                 if what == "patch":
                     yield "PATCH", S(key), {"x-patch": n}, key, what, n
-                elif what == "reset":
-                    yield "POST", S(key, "main", "reset"), {}, key, what, None
+                elif what in ("reset", "clear"):
+                    yield "POST", S(key, "main", what), {}, key, what, None
                 else:
                     query = "?topic=t" if what == "topic" else ""
                     yield "POST", S(key, "main", "messages") + query, {"role": "user", "text": text}, key, what, text
@@ -51,9 +52,7 @@ class Life:
 
     def step(self, body=None):
         """One request; False when it was not answered, as when the daemon has died."""
-        method, path, planned, key, what, value = next(self.plan)
-        if body:
-            method, path, planned, key, what, value = body
+        method, path, planned, key, what, value = body or next(self.plan)
         name = f"key-{next(self.numbers)}" if method == "POST" else None
         self.unknown = (method, path, planned, name, key, what, value)
         return self.send()
@@ -86,8 +85,9 @@ class Life:
             session = self.sessions[key] = self.removed.pop(key)
             assert reply.json["sessionId"] == session["sid"], (session, reply)
             self.deleted.discard(key)
-            for name in ("", "-topic-t"):
-                self.archived.pop(f"{session['sid']}{name}.jsonl", None)
+            for topic, name in (("main", ""), ("t", "-topic-t")):
+                if session[topic]:
+                    self.archived[f"{session['sid']}{name}.jsonl"].pop()
             return
         session = self.sessions[key]
         if what == "append":
@@ -102,8 +102,8 @@ class Life:
             else:
                 for topic, name in (("main", ""), ("t", "-topic-t")):
                     if session[topic]:
-                        self.archived[f"{session['sid']}{name}.jsonl"] = session[topic]
-            if what == "reset":
+                        self.archived.setdefault(f"{session['sid']}{name}.jsonl", []).append(session[topic])
+            if what in ("reset", "clear"):
                 session.update(sid=reply.json["sessionId"], main=[], t=[])
             else:
                 self.removed[key] = self.sessions.pop(key)
@@ -158,14 +158,18 @@ class Life:
         there = {n for n in files if ".jsonl.reset." in n or ".jsonl.deleted." in n} - kept
         if there != {n for n, purged in told.items() if not purged}:
             faults.append(f"archives {sorted(there)} are not those of the events {told}")
-        for name in there:
+        living = {session["sid"] for session in self.sessions.values()}
+        have = {}
+        for name in sorted(there, key=lambda n: n[-24:]):  # by their time
             file = name[:name.index(".jsonl") + 6]
-            if file in files:
+            if file in files and file[:36] not in living:
                 faults.append(f"{file} is there beside its archive {name}")
-            if self.archived.get(file) != texts_of(self.daemon.agent_dir() / name):
-                faults.append(f"{name} has {brief(texts_of(self.daemon.agent_dir() / name))}, acknowledged {brief(self.archived.get(file))}")
-        if {n[:n.index(".jsonl") + 6] for n in there} != set(self.archived):
-            faults.append(f"archives {sorted(there)}, acknowledged {sorted(self.archived)}")
+            have.setdefault(file, []).append(texts_of(self.daemon.agent_dir() / name))
+        acknowledged = {file: all_of for file, all_of in self.archived.items() if all_of}
+        for file in {*have, *acknowledged}:
+            if have.get(file) != acknowledged.get(file):
+                faults.append(f"archives of {file} have {[brief(t) for t in have.get(file, [])]}, acknowledged "
+                              f"{[brief(t) for t in acknowledged.get(file, [])]}")
         faults += [f"{n} was purged" for n in files if n[:36] in self.purged]
         return faults
 

@@ -167,7 +167,7 @@ class Case:
 
 
 class Traffic(Case):
-    points = ("journal.written", "journal.written:9", "journal.synced", "journal.synced:8", "journal.segment_created",
+    points = ("last.written", "journal.written", "journal.written:9", "journal.synced", "journal.synced:8", "journal.segment_created",
               "journal.segment_begun", "journal.segment_sealed", "journal.segment_removed", "replace.temp_synced",
               "replace.temp_synced:4", "replace.renamed", "replace.renamed:3", "lock.payload_written", "lock.linked",
               "checkpoint.noted", "checkpoint.temp_written", "checkpoint.temp_synced", "checkpoint.temp_noted:2",

@@ -65,7 +65,7 @@ class Reader:
             self.last_seq, self.events = seq, self.events + 1
         self.holes += ["a gap" for e in self.stream.events if e.type == "stream.gap"]
         self.renames += [e.data for e in self.stream.durable if e.data.get("agent") == "main"
-                         and (e.type in ("session.reset", "session.deleted")
+                         and (e.type in ("session.reset", "session.deleted", "context.cleared")
                               or e.type == "session.created" and "archivedAs" in e.data["data"])]
         self.last_id = self.stream.last_id or self.last_id
 

@@ -1,0 +1,221 @@
+// Transcripts that are written before the commit that takes them (staging.hpp): a fork copies that of another session,
+// a PUT brings one.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "daemon/api/secrets.hpp"
+#include "daemon/api/transcript_source.hpp"
+#include "daemon/ledger/staging.hpp"
+#include "daemon/ledger/transcript_readers.hpp"
+#include "policy/context/entry.hpp"
+#include "transcripts/conversation.hpp"
+#include "transcripts/entry.hpp"
+#include "transcripts/sums.hpp"
+
+namespace sessiond::api {
+namespace {
+
+// The session whose transcript is copied or replaced, and the files of its topics.
+struct Origin {
+  std::string session_id{}, key{}, file{}, cwd{};
+  std::vector<std::pair<std::string, std::string>> topics{};  // and their files
+  std::int64_t files_per_message = 0;
+};
+
+asio::awaitable<Result<Origin>> origin_of(Api& api, const http::Request& request, const SessionPath& path) {
+  co_return co_await ledger::show_of(
+      api.ledger, path.agent, path.target.key, false,
+      [&](const decide::AgentState& state, const ledger::Seen&) -> Result<Origin> {
+        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        if (&state == api.ledger.parts().memory.of(path.agent))
+          return fail_at("", session->key() + " is ephemeral: nothing of it goes to a file");
+        const decide::Rules& rules = api.ledger.rules();
+        Origin out{.session_id = session->session_id,
+                   .key = session->key(),
+                   .file = decide::AgentState::file_of(*session, {}),
+                   .cwd = json::string_at(*session->entry(), "cwd").value_or(rules.cwd),
+                   .files_per_message = rules.context.files_per_message};
+        if (const auto* topics = state.transcripts.topics(session->session_id)) {
+          for (const std::string& topic : *topics) {
+            std::string file = decide::AgentState::file_of(*session, topic);
+            if (file != out.file && state.may_use(*session, file)) out.topics.emplace_back(topic, std::move(file));
+          }
+        }
+        return out;
+      });
+}
+
+std::string header_of(const std::string& session_id, const std::string& cwd, const std::string& parent) {
+  std::string header = transcripts::header_line(session_id, store::unix_ms(), cwd, parent);
+  header.pop_back();
+  return header;
+}
+
+// A staged copy of the path to a message. Null: the transcript has no entries.
+struct Copied {
+  std::shared_ptr<transcripts::StagedTranscript> staged{};
+  transcripts::EntrySums sums{};
+  std::string last_id{};
+};
+
+// Copies line by line: the memory that it takes does not depend on how long the transcript is. `to`: the last message;
+// empty: the leaf. `sums`: of the files that were copied before.
+asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, std::string file, std::string to,
+                                          std::string copy, std::string header, transcripts::EntrySums sums) {
+  const ledger::Paths& paths = api.ledger.parts().env.paths;
+  const auto call = [&paths, agent, to, copy, header, sums](transcripts::Transcript& from) -> Result<Copied> {
+    Copied out{.sums = sums};
+    TRY(const auto spans, transcripts::read_path(from, to));
+    if (spans.empty()) return out;
+    const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
+      TRY(into.add(header));
+      Result<void> added;
+      TRY(from.each(spans, [&](std::uint64_t seq, std::string_view line) {
+        added = into.add(line);
+        out.sums.add(line);
+        out.last_id = transcripts::entry_id(line, seq);
+        return added.has_value();
+      }));
+      return added;
+    };
+    TRY(auto staged, ledger::write_staged(paths, agent, copy, write));
+    out.staged = std::make_shared<transcripts::StagedTranscript>(std::move(staged));
+    return out;
+  };
+  co_return co_await api.ledger.read_transcript(std::move(agent), std::move(file), call);
+}
+
+// Copies the session's own transcript, and that of the topic which has the message. Sets what the command says of them.
+asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const Origin& origin, std::string message_id,
+                                       decide::ForkSession& command,
+                                       std::vector<transcripts::StagedTranscript>& files) {
+  const auto take = [&](std::optional<std::string> topic, Copied copied) {
+    command.sums = std::move(copied.sums);
+    command.message_id = std::move(copied.last_id);
+    if (!copied.staged) return;
+    command.files.push_back({.topic = std::move(topic), .name = copied.staged->name()});
+    files.push_back(std::move(*copied.staged));
+  };
+  const auto copy = [&](const std::string& file, const std::optional<std::string>& topic, const std::string& to) {
+    return copy_path(api, agent, file, to, store::transcript_file(command.session_id, topic.value_or("")),
+                     header_of(command.session_id, origin.cwd, file), command.sums);
+  };
+  auto main = co_await copy(origin.file, {}, message_id);
+  if (!main && main.error().code == Code::message_not_found) {
+    const Problem not_found = main.error();
+    for (const auto& [topic, file] : origin.topics) {
+      CO_TRY(auto whole, co_await copy(origin.file, {}, ""));
+      command.sums = whole.sums;
+      auto part = co_await copy(file, topic, message_id);
+      command.sums = {};
+      if (!part && part.error().code == Code::message_not_found) continue;
+      if (!part) co_return std::unexpected(std::move(part.error()));
+      take({}, std::move(whole));
+      take(topic, std::move(*part));
+      co_return Result<void>{};
+    }
+    co_return std::unexpected(not_found);
+  }
+  if (!main) co_return std::unexpected(std::move(main.error()));
+  take({}, std::move(*main));
+  co_return Result<void>{};
+}
+
+HandlerResult fork(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  const auto message_id = fields.string("messageId", 128);
+  if (message_id && !store::valid_entry_id(*message_id)) fields.fault("messageId", "is no message id");
+  decide::ForkSession command{.target = path.target};
+  command.key = std::string(store::trim(fields.string("key", 512).value_or("")));
+  command.name = fields.string("name");
+  CO_TRY(fields.done());
+  CO_TRY(check_secrets(api, request, command.key, fields.text()));
+  if (!command.key.empty()) {
+    CO_TRY(const auto key, store::canonical_key(command.key, path.agent));
+    CO_TRY(may_create(request.principal, path.agent, key, ""));
+  } else if (!request.principal.sees_whole_agent(path.agent)) {
+    co_return fail(Code::forbidden, "a token with a key prefix or channel must name the key");
+  }
+  CO_TRY(auto requester, requester_of(request));
+  CO_TRY(const auto origin, co_await origin_of(api, request, path));
+  command.target.key = origin.key;
+  command.origin_id = origin.session_id;
+  command.session_id = decide::IdSource::secure().uuid();
+  const auto staged = std::make_shared<std::vector<transcripts::StagedTranscript>>();
+  CO_TRY(co_await copy_all(api, path.agent, origin, message_id.value_or(""), command, *staged));
+  CO_TRY(auto reply,
+         co_await api.ledger.commit(path.agent, std::move(requester),
+                                    ledger::keeping(staged, scoped(std::move(command), request.principal))));
+  co_return to_response(std::move(reply));
+}
+
+// Writes the entries of a PUT as a transcript. Blocks. Errors: those of client_entry(); entry_id_conflict.
+Result<transcripts::EntrySums> write_entries(transcripts::StagedTranscript& into, std::string_view entries,
+                                             const std::string& header, std::int64_t files_per_message) {
+  TRY(into.add(header));
+  decide::IdSource ids = decide::IdSource::secure();
+  transcripts::EntrySums sums;
+  std::set<std::string> taken;
+  std::string last_id;
+  std::uint64_t seq = 0;
+  for (const std::string_view element : json::elements(entries)) {
+    const std::string pointer = fmt::format("/entries/{}", seq);
+    TRY(const auto entry, client_entry(element, pointer));
+    const std::string id = entry.id.empty() ? ids.entry_id() : entry.id;
+    if (!taken.insert(id).second)
+      return fail(Code::entry_id_conflict, fmt::format("this request has two entries with the id {}", id));
+    if (entry.type == "message" && context::files_in(entry.body) > files_per_message)
+      return fail_at(pointer, fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)",
+                                          context::files_in(entry.body), files_per_message));
+    std::string line =
+        transcripts::write_entry(entry, id, entry.parent_id.value_or(last_id), seq++, store::unix_ms()).line;
+    line.pop_back();
+    TRY(into.add(line));
+    sums.add(line);
+    last_id = id;
+  }
+  return sums;
+}
+
+HandlerResult put_transcript(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api, Match::honoured));
+  CO_TRY(auto fields, body_fields(request, api));
+  const auto entries = fields.array("entries");
+  if (!entries) fields.fault("entries", "is needed");
+  const auto expected = fields.integer("expectedSeq");
+  CO_TRY(fields.done());
+  if (!expected)
+    co_return fail(Code::precondition_required, "expectedSeq is needed: the seq that the next entry would get");
+  CO_TRY(const auto origin, co_await origin_of(api, request, path));
+  decide::ReplaceTranscript command{.target = path.target,
+                                    .expected_seq = static_cast<std::uint64_t>(*expected),
+                                    .session_id = decide::IdSource::secure().uuid()};
+  command.target.key = origin.key;
+  const std::string header = header_of(command.session_id, origin.cwd, "");
+  const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
+    TRY(command.sums, write_entries(into, *entries, header, origin.files_per_message));
+    return {};
+  };
+  const auto staged = std::make_shared<std::vector<transcripts::StagedTranscript>>();
+  CO_TRY(auto file,
+         co_await ledger::stage(api.ledger, path.agent, store::transcript_file(command.session_id, ""), write));
+  command.file.name = file.name();
+  staged->push_back(std::move(file));
+  CO_TRY(auto reply,
+         co_await api.ledger.commit(path.agent, ledger::Requester{.actor = request.principal.id},
+                                    ledger::keeping(staged, scoped(std::move(command), request.principal))));
+  co_return to_response(std::move(reply));
+}
+
+}  // namespace
+
+void add_fork_routes(http::Router& router, Api& api) {
+  const auto on = adding(router, api);
+  const std::string one = "/v1/agents/{agent}/sessions/{key}";
+  on("POST", one + "/fork", auth::Permission::write, fork);
+  on("PUT", one + "/transcript", auth::Permission::write, put_transcript);
+}
+
+}  // namespace sessiond::api

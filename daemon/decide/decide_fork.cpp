@@ -1,0 +1,94 @@
+// Decisions about sessions that get a transcript which was written before: a fork, and a transcript that is replaced.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "daemon/decide/free_id.hpp"
+#include "daemon/decide/naming.hpp"
+#include "daemon/decide/sdk_session.hpp"
+#include "daemon/decide/steps.hpp"
+#include "policy/fork.hpp"
+#include "policy/reset.hpp"
+#include "store/names.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::decide {
+namespace {
+
+// Checks that the key is free. A session that the requester does not see makes it as forbidden as in a create.
+Result<void> check_free(const AgentState& state, const Context& context, const std::string& key) {
+  const Session* there = state.find_key(key);
+  if (there == nullptr) return {};
+  if (!context.sight.whole_agent && !context.sight.sees(there->key(), there->channel))
+    return fail(Code::forbidden, "this token may not make the session " + key);
+  return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
+}
+
+}  // namespace
+
+Result<Decision> decide(const AgentState& state, const ForkSession& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const Session* origin, resolve(state, command.target));
+  if (origin->session_id != command.origin_id) return fail(Code::session_busy, "the session was reset; try again");
+  TRY(const auto key, command.key.empty() ? Result<std::string>(key_of_id(state, command.session_id))
+                                          : store::canonical_key(command.key, state.id()));
+  TRY(check_free(state, context, key));
+  const std::string_view own = store::parse_key(key).topic;
+  for (const StagedFile& file : command.files)
+    if (file.topic && *file.topic == own) return fail_at("/key", "names the topic that the message is in");
+  json::Edit entry = policy::fork_edit(*origin->entry());
+  for (const std::string& field : context.rules->require_fields) {
+    const auto of_origin = json::find(*origin->entry(), field);
+    const bool of_sdk = std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end();
+    if (of_origin && !of_sdk && value_of(entry, field) == nullptr) entry.put(field, std::string(*of_origin));
+  }
+  put_sums(entry, command.sums);
+  json::ObjectWriter from;
+  from.string("sessionId", command.origin_id);
+  from.string_or_null("messageId", command.message_id.empty() ? std::nullopt : std::optional(command.message_id));
+  entry.put("forkedFrom", from.text());
+  if (command.name) {
+    entry.put_string("name", *command.name);
+    TRY(check_name(*context.rules, entry, ""));
+    TRY(policy::check_entry_edit({.set = {*std::ranges::find(entry.set, "name", &json::Edit::Set::name)}, .unset = {}},
+                                 policy::Import::no, ""));
+  }
+  take_staged(builder, key, command.session_id, command.files);
+  TRY(auto session, create_session(builder, key, command.session_id, std::move(entry), "fork"));
+  tell_staged(builder, session, command.files);
+  json::ObjectWriter data;
+  data.string("from", command.origin_id);
+  data.string_or_null("messageId", command.message_id.empty() ? std::nullopt : std::optional(command.message_id));
+  builder.emit(journal::EventType::session_forked, session, data.text());
+  return answer_session(builder, session, 201);
+}
+
+Result<Decision> decide(const AgentState& state, const ReplaceTranscript& command, const Context& context) {
+  DecisionBuilder builder(state, context);
+  TRY(const auto there, resolve_open(state, command.target));
+  Session session = *there;
+  const std::string own = AgentState::file_of(session, {});
+  if (context.rests_on != nullptr) *context.rests_on = own;
+  const TranscriptEnd* end = state.transcripts.find(own);
+  if (end == nullptr) {
+    builder.out.need = Need{Need::What::transcript_end, own};
+    return std::move(builder.out);
+  }
+  if (command.expected_seq != end->count)
+    return fail(Code::precondition_failed,
+                fmt::format("expectedSeq is {}, but the next entry gets {}", command.expected_seq, end->count));
+  json::Edit entry = policy::reset_edit(*session.entry(), true);
+  put_sums(entry, command.sums);
+  TRY(const auto done,
+      reset_session(
+          builder, session,
+          {.reason = "replace", .files = {command.file}, .session_id = command.session_id, .entry = std::move(entry)}));
+  if (builder.out.need) return std::move(builder.out);
+  Decision out = answer_session(builder, session, 200);
+  out.body.pop_back();
+  out.body += fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done.previous_session_id),
+                          archived_members(done.archived_as));
+  return out;
+}
+
+}  // namespace sessiond::decide

@@ -1,0 +1,35 @@
+#include "transcripts/sums.hpp"
+
+#include "policy/usage.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/utf8.hpp"
+#include "transcripts/conversation.hpp"
+#include "transcripts/entry.hpp"
+#include "transcripts/entry_shape.hpp"
+
+namespace sessiond::transcripts {
+
+std::string beginning_of(std::string_view content) {
+  constexpr std::size_t most = 200;  // code points
+  std::string text = text_of(content);
+  text.resize(store::code_points_end(text, most));
+  return text;
+}
+
+void EntrySums::add(std::string_view line) {
+  ++entries;
+  const EntryFields fields = read_fields(line);
+  if (fields.shape == EntryShape::unreadable) return;
+  std::string held;
+  const auto [type, body] = spoken_of(fields, line, held);
+  if (type == "compaction") ++compactions;
+  const context::Entry entry = context::read_entry(type, body);
+  if (entry.usage) {
+    input = policy::add_counted(input, entry.usage->input);
+    output = policy::add_counted(output, entry.usage->output);
+    total = policy::add_counted(total, entry.usage->total);
+  }
+  if (entry.person && first_message.empty()) first_message = beginning_of(json::find(body, "content").value_or(""));
+}
+
+}  // namespace sessiond::transcripts

@@ -1,0 +1,21 @@
+// What the entries of a transcript that is copied, or comes whole, add to the counters of its session.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sessiond::transcripts {
+
+struct EntrySums {
+  std::int64_t entries = 0, compactions = 0;
+  std::int64_t input = 0, output = 0, total = 0;  // tokens, of the usage of assistants
+  std::string first_message{};                    // beginning_of() the first message of a person; empty: there is none
+
+  void add(std::string_view line);  // an entry, without its line break
+};
+
+// Returns the first 200 code points of the text of a content (raw JSON).
+std::string beginning_of(std::string_view content);
+
+}  // namespace sessiond::transcripts

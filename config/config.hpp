@@ -119,6 +119,7 @@ struct Config {
     std::vector<std::string> preserve{};  // prefixes of keys
   };
   struct Session {
+    bool sanitize_names = false;  // names.sanitize
     DmScope dm_scope = DmScope::per_channel_peer;
     std::map<std::string, std::vector<std::string>> identity_links{};  // canonical peer -> "channel:peer", …
     std::string main_key = "main";
@@ -160,9 +161,6 @@ struct Config {
     Compaction compaction{};
     Pruning pruning{};
     std::int64_t max_files_per_message = 10;
-  };
-  struct Names {
-    bool sanitize = false;
   };
   struct DoomLoop {
     std::int64_t count = 3;  // 0: never
@@ -242,7 +240,6 @@ struct Config {
   Session session{};
   Routing routing{};
   Context context{};
-  Names names{};
   DoomLoop doom_loop{};
   Messages messages{};
   Work work{};

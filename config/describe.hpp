@@ -279,7 +279,7 @@ void describe(Visitor& v, AConfig& c) {
   });
   v.group("names", "The names that clients give to sessions.", [&] {
     v.key(
-        "sanitize", c.names.sanitize, Any{},
+        "sanitize", c.session.sanitize_names, Any{},
         "true: a name is stored as its slug: \"My Session\" as my-session. false: it is stored as given, and the slug "
         "beside it.");
   });

@@ -17,8 +17,8 @@ enum class Import : bool {
 };
 
 // Fails with every fault of an edit (validation_failed). Pointers begin with `pointer_prefix`: "" for a PATCH body,
-// "/entry" for POST. rev, key, agent, ephemeral, durable, paths and slug are always refused: where a client sends a whole
-// Session back, remove them with take_identity first. So are the fields that the daemon keeps of runs (status,
+// "/entry" for POST. rev, key, agent, ephemeral, durable, paths and slug are always refused: where a client sends a
+// whole Session back, remove them with take_identity first. So are the fields that the daemon keeps of runs (status,
 // activeRun, runCount, turnCount, allowedTools); for a PUT, use drop_unchanged_run_fields first. `faults`: those found
 // already.
 Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix,

@@ -256,10 +256,16 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
 }
 
 template <class Source>
-Result<std::vector<SeqSpan>> read_path_of(Source& source) {
+Result<std::vector<SeqSpan>> read_path_of(Source& source, const std::string& entry_id) {
+  std::optional<std::uint64_t> end;
+  if (!entry_id.empty()) {
+    TRY(const auto found, source.find(entry_id));
+    if (!found) return fail(Code::message_not_found, "there is no message " + entry_id + " in this transcript");
+    end = found->seq;
+  }
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  return path_of(*marks).spans;
+  return path_of(*marks, end).spans;
 }
 
 template <class Source>
@@ -350,10 +356,12 @@ Result<context::Conversation> read_conversation(const MemoryTranscript& transcri
   return read(transcript, limits);
 }
 
-Result<std::vector<SeqSpan>> read_path(Transcript& transcript) {
-  return twice(transcript, [&] { return read_path_of(transcript); });
+Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const std::string& entry_id) {
+  return twice(transcript, [&] { return read_path_of(transcript, entry_id); });
 }
-Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript) { return read_path_of(transcript); }
+Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const std::string& entry_id) {
+  return read_path_of(transcript, entry_id);
+}
 
 Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids) {
   return read_changes_of(source, name, ids);

@@ -1,4 +1,4 @@
-// Transcripts that are written before the commit that takes them (daemon/ledger/staging.hpp): a fork copies that of another session,
+// Transcripts that are written before the commit that takes them (staging.hpp): a fork copies that of another session,
 // a PUT brings one.
 #include <fmt/format.h>
 
@@ -66,7 +66,7 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, std::stri
   const ledger::Paths& paths = api.ledger.parts().env.paths;
   const auto call = [&paths, agent, to, copy, header, sums](transcripts::Transcript& from) -> Result<Copied> {
     Copied out{.sums = sums};
-    TRY(const auto spans, transcripts::path_to(from, to));
+    TRY(const auto spans, transcripts::read_path(from, to));
     if (spans.empty()) return out;
     const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
       TRY(into.add(header));

@@ -32,15 +32,15 @@ struct TranscriptSource {
 struct TranscriptAsked {
   SessionPath path{};
   std::optional<std::string> topic{};
-  std::optional<std::string> guard{};  // the session id that the client expects
+  std::optional<std::string> guard{};    // the session id that the client expects
   std::optional<std::string> archive{};  // the name of an archive of the session's key, in place of its transcript
   bool fresh = false;
 };
 
 // ?topic=
 Result<std::optional<std::string>> topic_of(const http::Request& request);
-// Errors: those of session_path(); session_not_found, not_found for a topic or an archive; session_reset if ?sessionId= names another
-// one.
+// Errors: those of session_path(); session_not_found, not_found for a topic or an archive; session_reset if ?sessionId=
+// names another one.
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request);
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked);
 

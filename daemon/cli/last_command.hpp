@@ -1,5 +1,5 @@
-// sessiond last: the key of the session that was used last. sessiond resume: what there is to go on with. sessiond fork:
-// a session that begins as another one did. With --json what the daemon answers. run() returns the exit code.
+// sessiond last: the key of the session that was used last. sessiond resume: what there is to go on with. sessiond
+// fork: a session that begins as another one did. With --json what the daemon answers. run() returns the exit code.
 #pragma once
 
 #include <optional>

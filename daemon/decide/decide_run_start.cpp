@@ -41,7 +41,7 @@ std::unexpected<Problem> busy(const Session& session, const std::string& run_id)
 }
 
 bool is_wanted(const Context& context, const AgentState& state) {
-  return context.hooks != nullptr && context.hooks->is_wanted(state.id(), prompt_event);
+  return context.orders.hooks != nullptr && context.orders.hooks->is_wanted(state.id(), prompt_event);
 }
 
 HookEvent prompt_hook(const Run& run, std::string_view prompt) {
@@ -142,8 +142,8 @@ class RunStart {
   }
 
   bool asks() const {
-    return command_.hooks.ask && !command_.hooks.verdict && context_.hooks != nullptr &&
-           context_.hooks->is_waited_for(state_.id(), prompt_event);
+    return command_.hooks.ask && !command_.hooks.verdict && context_.orders.hooks != nullptr &&
+           context_.orders.hooks->is_waited_for(state_.id(), prompt_event);
   }
 
   Decision refuse_blocked(Session& session, const runs::HookVerdict& verdict) {

@@ -84,6 +84,12 @@ struct RunHold {
   std::uint64_t fence = 0;
 };
 
+// What clients have asked for once and for all.
+struct Orders {
+  const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing
+  const runs::HookList* hooks = nullptr;  // handlers that are called; null: none
+};
+
 struct Context {
   std::uint64_t next_seq = 1;
   std::int64_t now = 0;      // ms since the epoch
@@ -106,11 +112,10 @@ struct Context {
   Sight sight{};
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;
-  const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing
-  const runs::HookList* hooks = nullptr;  // handlers that are called; null: none
-  const RunHold* run = nullptr;           // what a runner writes under; null: none
-  std::string_view client{};              // that the requester says it is; empty: it says nothing
-  std::string_view as_of{};  // the position that the answer names; empty: that of the decision's last event
+  Orders orders{};
+  const RunHold* run = nullptr;  // what a runner writes under; null: none
+  std::string_view client{};     // that the requester says it is; empty: it says nothing
+  std::string_view as_of{};      // the position that the answer names; empty: that of the decision's last event
 };
 
 // The list of the requester's client (journal::client_list), and the members of an event that name it: ,"client":….

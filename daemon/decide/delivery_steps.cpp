@@ -51,8 +51,8 @@ std::string plan_delivery(DecisionBuilder& builder, const Session& session, cons
   const std::string channel = address.channel.value_or("");
   const bool denied = plan.send.action == policy::SendAction::deny;
   const bool kept =
-      !denied && context.durable && !channel.empty() && context.adoptions != nullptr &&
-      context.adoptions->covers(builder.state().id(), session.key(), channel, address.account_id.value_or(""));
+      !denied && context.durable && !channel.empty() && context.orders.adoptions != nullptr &&
+      context.orders.adoptions->covers(builder.state().id(), session.key(), channel, address.account_id.value_or(""));
   json::ObjectWriter out;
   if (kept) out.string("deliveryId", context.ids->entry_id() + delivery_id_ending(builder.state().id()));
   out.string_or_null("channel", address.channel);

@@ -38,9 +38,9 @@ std::vector<std::string> call_hooks(DecisionBuilder& builder, const Session& ses
                                     bool ask) {
   std::vector<std::string> waited_for;
   const Context& context = builder.context();
-  if (context.hooks == nullptr) return waited_for;
+  if (context.orders.hooks == nullptr) return waited_for;
   const std::int64_t longest = context.rules->runs.hook_timeout_ms;
-  for (const auto& [name, hook] : context.hooks->all()) {
+  for (const auto& [name, hook] : context.orders.hooks->all()) {
     if (!hook.wants(builder.state().id(), event.name)) continue;
     const bool waits = hook.blocking && runs::can_block(event.name);
     if (waits && !ask) continue;
@@ -79,7 +79,7 @@ void call_session_start(DecisionBuilder& builder, const Session& session, const 
 
 void call_stop(DecisionBuilder& builder, const Session& session, const Run& run) {
   if (run.status != RunStatus::done && run.status != RunStatus::failed) return;
-  if (builder.context().hooks == nullptr || builder.context().hooks->all().empty()) return;
+  if (builder.context().orders.hooks == nullptr || builder.context().orders.hooks->all().empty()) return;
   json::ObjectWriter input;
   if (run.status == RunStatus::failed) {
     input.string("reason", run.error.empty() ? "" : json::string_at(run.error, "code").value_or(""));

@@ -18,6 +18,20 @@ const Session* first_of(const StringMultimap<Session*>& map, std::string_view ke
   return first;
 }
 
+// Finds the oldest session with this key, ignoring case.
+const Session* find_nocase(const StringMap<std::unique_ptr<Session>>& by_key,
+                           const StringMultimap<Session*>& mixed_case, std::string_view key) {
+  const std::string small = store::lower(key);
+  const Session* first = nullptr;
+  const auto take = [&](const Session* session) {
+    if ((first == nullptr || session->order < first->order) && store::same_key(session->key(), key)) first = session;
+  };
+  auto [from, to] = mixed_case.equal_range(small);
+  for (auto at = from; at != to; ++at) take(at->second);
+  if (const auto found = by_key.find(small); found != by_key.end()) take(found->second.get());
+  return first;
+}
+
 }  // namespace
 
 const Session* SessionIndex::find_key(std::string_view key) const {
@@ -26,20 +40,8 @@ const Session* SessionIndex::find_key(std::string_view key) const {
   if (alias) {
     if (const auto found = by_key_.find(*alias); found != by_key_.end()) return found->second.get();
   }
-  if (const Session* session = find_nocase(key)) return session;
-  return alias ? find_nocase(*alias) : nullptr;
-}
-
-const Session* SessionIndex::find_nocase(std::string_view key) const {
-  const std::string small = store::lower(key);
-  const Session* first = nullptr;
-  const auto take = [&](const Session* session) {
-    if ((first == nullptr || session->order < first->order) && store::same_key(session->key(), key)) first = session;
-  };
-  auto [from, to] = mixed_case_.equal_range(small);
-  for (auto at = from; at != to; ++at) take(at->second);
-  if (const auto found = by_key_.find(small); found != by_key_.end()) take(found->second.get());
-  return first;
+  if (const Session* session = find_nocase(by_key_, mixed_case_, key)) return session;
+  return alias ? find_nocase(by_key_, mixed_case_, *alias) : nullptr;
 }
 
 const Session* SessionIndex::find(std::string_view key_or_id) const {

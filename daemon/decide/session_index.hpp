@@ -76,7 +76,6 @@ class SessionIndex {
   Session* mutable_session(std::string_view key);  // exact key only; null if none
 
  private:
-  const Session* find_nocase(std::string_view key) const;
   void link(Session& session);
   void unlink(Session& session);
 

@@ -37,10 +37,11 @@ struct LeftMemory {
 
 // When an agent's sessions.json is to be written again, and what keeps that back.
 struct CheckpointDuty {
-  std::int64_t dirty_since = 0;  // steady ms of the oldest change that the file does not hold; 0: clean
-  std::int64_t next = 0;         // steady ms, by the duty cycle
-  std::int64_t lock_wanted = 0;  // steady ms since when a foreign lock keeps it back; 0: none does
-  std::string trouble{};         // why the last one failed
+  std::int64_t dirty_since = 0;               // steady ms of the oldest change that the file does not hold; 0: clean
+  std::int64_t next = 0;                      // steady ms, by the duty cycle
+  std::int64_t lock_wanted = 0;               // steady ms since when a foreign lock keeps it back; 0: none does
+  std::string trouble{};                      // why the last one failed
+  std::optional<std::string> last_session{};  // the id in the agent's file last_session; nothing: not known
 
   std::int64_t lag_ms() const { return dirty_since == 0 ? 0 : store::steady_ms() - dirty_since; }
   bool is_held_back() const { return lock_wanted != 0 || !trouble.empty(); }
@@ -78,9 +79,8 @@ struct Agent : std::enable_shared_from_this<Agent> {
   bool empty = false;        // when it was last in memory it had no sessions
   std::int64_t touched = 0;  // steady ms of the last use
   std::int64_t looked = 0;   // steady ms of the last look at its file
-  std::uint64_t bytes = 0;   // of sessions.json
-  std::optional<std::string> last_session{};  // the id in its file last_session; nothing: not known
-  std::uint64_t loading_bytes = 0;            // of a big store that is being read now
+  std::uint64_t bytes = 0;
+  std::uint64_t loading_bytes = 0;  // of a big store that is being read now
   std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
   FilesReached reached{};
   CheckpointDuty checkpoint{};

@@ -101,7 +101,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   auto dirty = co_await collect(env_.io, *state, taken);
   const ChangedBooks books = take_changed_books(*state);
   std::optional<std::string> last = decide::last_session_id(*state);
-  if (last == agent.last_session) last.reset();
+  if (last == agent.checkpoint.last_session) last.reset();
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
@@ -132,7 +132,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     hooks_.on_written(agent);  // its folder may be new
     agent.reached.previous = std::exchange(agent.reached.store, seq);
     agent.reached.ours = seq;
-    if (last) agent.last_session = std::move(last);
+    if (last) agent.checkpoint.last_session = std::move(last);
     if (books.runs) agent.reached.books.runs = true;
     if (books.deliveries) agent.reached.books.outbox = true;
     agent.checkpoint.succeeded();

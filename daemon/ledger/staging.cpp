@@ -9,7 +9,6 @@
 #include "store/try.hpp"
 
 namespace sessiond::ledger {
-
 Result<transcripts::StagedTranscript> write_staged(const Paths& paths, const std::string& agent,
                                                    const std::string& file, const WriteStaged& write) {
   TRY(store::resolve_below(paths.root(), paths.sessions_dir(agent)));

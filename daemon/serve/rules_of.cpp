@@ -114,7 +114,7 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.resets.thread = rule_of(session.reset_by_type.thread);
   for (const auto& [channel, reset] : session.reset_by_channel)
     rules.resets.by_channel.emplace(store::lower(channel), rule_of(reset));
-  rules.sanitize_names = config.names.sanitize;
+  rules.sanitize_names = config.session.sanitize_names;
   rules.utc_offset = utc_offset;
   rules.require_fields = session.require_fields;
   rules.spawn_depth = static_cast<int>(session.spawn.depth);

@@ -114,7 +114,6 @@ void take_reloadable(config::Config& config, const config::Config& fresh) {
   config.stream = fresh.stream;
   config.session = fresh.session;
   config.context = fresh.context;
-  config.names = fresh.names;
   config.doom_loop = fresh.doom_loop;
   config.messages = fresh.messages;
   config.work = fresh.work;

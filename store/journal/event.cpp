@@ -120,7 +120,7 @@ Result<Event> parse_event(std::string text) {
     }
   }
   if (envelope.type == EventType::message_appended || envelope.type == EventType::session_resumed) {
-    for (const json::Member& member : json::members(event.data)) {  // all of them stand before `delivery` and `message`
+    for (const json::Member& member : json::members(event.data)) {  // `deliver` stands before these
       if (member.name == "client") envelope.client_list = client_list("", json::as_string(member.value).value_or(""));
       if (member.name == "ownClient") envelope.client_list.insert(0, envelope.actor);
       if (member.name == "deliver") envelope.delivers = member.value == "true";

@@ -93,7 +93,7 @@ TEST_CASE("every key reaches its field") {
                    .hosts = {"agents.example.org"}};
   wanted.limits = {2048, 4096, 1024, 21, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
   wanted.routing = {{"matrix"}};
-  wanted.names = {true};
+  wanted.session.sanitize_names = true;
   wanted.policy = {Config::SecretScan::warn};
   wanted.cors = {{"https://a.b:1"}};
   wanted.audit = {{}, 100000};

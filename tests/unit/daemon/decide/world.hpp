@@ -118,8 +118,7 @@ struct World {
             .oldest_seq = oldest_seq,
             .on_disk = &found,
             .sight = sight,
-            .adoptions = adoptions,
-            .hooks = hooks};
+            .orders = {.adoptions = adoptions, .hooks = hooks}};
   }
 
   std::vector<std::string> lines(const std::string& file) const {

@@ -53,12 +53,16 @@ class Life:
     def step(self, body=None):
         """One request; False when it was not answered, as when the daemon has died."""
         method, path, planned, key, what, value = body or next(self.plan)
-        name = f"key-{next(self.numbers)}" if method == "POST" else None
+        name = f"key-{next(self.numbers)}" if method == "POST" and what != "import" else None  # an import is done once without
         self.unknown = (method, path, planned, name, key, what, value)
         return self.send()
 
     def say(self, key, text):
         return self.step(("POST", S(key, "main", "messages"), {"role": "user", "text": text}, key, "append", text))
+
+    def take_in(self, key, session_id, texts):
+        document = {"metadata": {"id": session_id, "name": session_id}, "messages": [{"role": "user", "content": text} for text in texts]}
+        return self.step(("POST", "/v1/agents/main/import?format=json", document, key, "import", (session_id, texts)))
 
     def send(self):
         method, path, body, name, key, what, value = self.unknown
@@ -80,6 +84,11 @@ class Life:
         if what == "create":
             self.sessions[key] = {"sid": reply.json["sessionId"], "patch": None, "main": [], "t": []}
             self.deleted.discard(key)
+            return
+        if what == "import":
+            session_id, texts = value
+            assert reply.json["created"] + reply.json["skipped"] == 1, reply
+            self.sessions[key] = {"sid": session_id, "patch": None, "main": list(texts), "t": []}
             return
         if what == "restore":
             session = self.sessions[key] = self.removed.pop(key)

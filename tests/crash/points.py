@@ -25,6 +25,7 @@ import delivery_cases  # noqa: E402
 import maintenance_cases  # noqa: E402
 import point_cases  # noqa: E402
 import run_cases  # noqa: E402
+import transfer_cases  # noqa: E402
 from harness.sessiond import REPO  # noqa: E402
 
 POINTS = re.findall(r'"([a-z_]+\.[a-z_]+)"', (REPO / "store/fault_point.hpp").read_text())
@@ -56,7 +57,8 @@ def main():
     options = parser.parse_args()
     os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     runs = [(kind, point, turn) for kind in (*point_cases.CASES, *maintenance_cases.CASES, *context_cases.CASES,
-                                 *run_cases.CASES, *delivery_cases.CASES) for turn, point in enumerate(kind.points)
+                                 *run_cases.CASES, *delivery_cases.CASES,
+                                 *transfer_cases.CASES) for turn, point in enumerate(kind.points)
             if options.k in f"{kind.__name__} {point}"]
     reached, failed = set(), 0
     if options.without:

@@ -135,7 +135,8 @@ std::string managed_message(std::string_view message, const std::vector<std::str
     text.append(",").append(others);
   text += "}";
   // A content that text, files and calls do not tell whole stands beside them.
-  const auto back = json::find(unmanaged_messages(text).front(), "content");
+  const std::vector<std::string> made = unmanaged_messages(text);
+  const auto back = json::find(made.front(), "content");
   if (members.find("content") && is_array(content) && (!back || !json::same(*back, content))) {
     text.pop_back();
     text.append(",\"content\":").append(one_line(content)).append("}");

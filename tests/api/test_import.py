@@ -3,10 +3,12 @@
 import concurrent.futures
 import os
 import pathlib
+import subprocess
 import tempfile
 
 from export_documents import lines_of, stored
 from harness.case import Case, S, json, uid
+from harness.sessiond import binary
 
 IMPORT = "/v1/agents/main/import?format="
 
@@ -219,6 +221,27 @@ class Commands(Bodies):
         self.assertEqual(out.read_text().split("\n", 1)[1], lines_of(*entries))
         again = self.daemon.cli("import", file, timeout=120)
         self.assertEqual((again.stdout, again.returncode), ("0 created, 0 updated, 2 skipped\n", 0), again.stderr)
+
+    def test_an_import_that_was_killed_is_run_again(self):
+        daemon = self.spawn()
+        session_id = "l" + uid()
+        entries = [{"type": "message", "id": f"e{n}", "parentId": f"e{n - 1}" if n else None,
+                    "message": {"role": "user", "content": f"{n} " + "x" * 10_000}} for n in range(2000)]
+        file = self.folder / "long.jsonl"
+        file.write_text(lines_of({"type": "session", "version": 3, "id": session_id}, *entries))
+        for victim in ("command", "daemon"):
+            command = subprocess.Popen([binary(), "import", file], env={**daemon.env, "SESSIOND_CONFIG": str(daemon.config_file)},
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with daemon.client().stream("/v1/events?types=message.appended") as stream:
+                stream.wait_type("message.appended", 20)
+                command.kill() if victim == "command" else daemon.kill9()
+            command.wait(60)
+            if victim == "daemon":
+                daemon.start()
+        done = daemon.cli("import", file, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        whole = self.raw(daemon.client().get(S(session_id, "main", "transcript"))).decode()
+        self.assertEqual(whole.split("\n", 1)[1], lines_of(*entries))
 
     def test_one_document(self):
         key = self.new(name="n")["key"]

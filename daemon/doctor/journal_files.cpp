@@ -22,8 +22,6 @@ namespace {
 constexpr off_t cursor_key_bytes = 64;
 constexpr std::array<std::string_view, 9> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",  "adoptions",
                                                    "clock", "hooks",      "logouts",    "retention"};
-constexpr std::array<std::string_view, 10> folders{"archives", "ends",     "index",  "kept",     "keys",
-                                                   "last",     "messages", "outbox", "previous", "runs"};
 
 class JournalFiles {
  public:
@@ -38,7 +36,8 @@ class JournalFiles {
       if (obstacles_.contains(path) || (parse_segment_name(file.name) && !S_ISREG(file.status.st_mode))) continue;
       modes.look(path, file.status);
       if (tell_quarantined(path, file)) continue;
-      const bool folder = std::ranges::find(folders, file.name) != folders.end() || file.name.ends_with(".tmp");
+      const bool folder = std::ranges::find(ledger::journal_folders, file.name) != ledger::journal_folders.end() ||
+                          file.name.ends_with(".tmp");
       if (!folder && check_kind(exam_, path, file.status)) continue;
       if (file.name == "cursor.key" && file.status.st_size != cursor_key_bytes)
         exam_.report.warning("cursor_key", path.native(), "is damaged",

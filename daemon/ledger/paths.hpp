@@ -2,12 +2,17 @@
 // another folder (store.allowOutside).
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace sessiond::ledger {
+
+// The folders in journal/.
+inline constexpr std::array<std::string_view, 10> journal_folders{"archives", "ends",     "index",  "kept",     "keys",
+                                                                  "last",     "messages", "outbox", "previous", "runs"};
 
 class Paths {
  public:

@@ -76,10 +76,9 @@ void remove_left_temps(const Paths& paths) {
   const auto remove = [&error](const std::filesystem::directory_entry& entry) {
     if (entry.path().extension() == ".tmp") std::filesystem::remove(entry.path(), error);
   };
-  for (const std::string_view folder :
-       {"", "archives", "ends", "index", "keys", "messages", "outbox", "previous", "runs"}) {  // not "kept"
-    store::each_in(paths.journal_dir() / folder, remove);
-  }
+  store::each_in(paths.journal_dir(), remove);
+  for (const std::string_view folder : journal_folders)
+    if (folder != "kept") store::each_in(paths.journal_dir() / folder, remove);
   store::each_in(paths.journal_dir() / "index", [&](const std::filesystem::directory_entry& agent) {
     if (!agent.is_symlink(error) && agent.is_directory(error)) store::each_in(agent.path(), remove);
   });
@@ -87,6 +86,11 @@ void remove_left_temps(const Paths& paths) {
     const std::string name = entry.path().filename().native();
     if (name.starts_with("tokens.json.") || name.starts_with("policy.json.")) remove(entry);
   });
+  for (const std::string& agent : paths.agents()) {
+    store::each_in(paths.agents_dir() / agent, [&](const std::filesystem::directory_entry& entry) {
+      if (entry.path().filename().native().starts_with("last_session.")) remove(entry);
+    });
+  }
 }
 
 }  // namespace sessiond::ledger

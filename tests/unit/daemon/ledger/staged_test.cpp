@@ -62,6 +62,20 @@ TEST_CASE("a staged transcript that no commit took goes: at once, or at the next
   CHECK(staged_files(fixture) == 0);
 }
 
+TEST_CASE("the temporary files of a killed daemon go at the next start, in every folder of the journal") {
+  LedgerFixture fixture;
+  REQUIRE(fixture.create(travelled, "t"));
+  fixture.close();
+  const ledger::Paths paths(fixture.in_agent("").parent_path().parent_path().parent_path().parent_path(),
+                            config::Config().store.path_template);
+  std::vector<std::filesystem::path> left{paths.agents_dir() / "main" / "last_session.9.f.tmp"};
+  for (const std::string_view folder : ledger::journal_folders)
+    if (folder != "kept") left.push_back(paths.journal_dir() / folder / "main.json.9.f.tmp");
+  for (const std::filesystem::path& file : left) LedgerFixture::write_file(file, "half");
+  fixture.open();
+  for (const std::filesystem::path& file : left) CHECK_MESSAGE(!std::filesystem::exists(file), file.native());
+}
+
 TEST_CASE("a foreign program's transcript is not replaced by a staged one") {
   LedgerFixture fixture;
   REQUIRE(fixture.create(travelled, "t"));

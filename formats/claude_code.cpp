@@ -63,11 +63,7 @@ class ClaudeStore {
     }
     const std::string stem = path.stem().native();
     const bool subagent = stem.starts_with("agent-");
-    bool derived = false;
-    scan.head.id = ids_.take(stem, path.parent_path().filename().native() + "/" + stem, &derived);
-    if (derived)
-      sink_.skip({.id = scan.head.id,
-                  .why = path.native() + ": no other session may have its id, so it is taken as " + scan.head.id});
+    scan.head.id = ids_.take(stem, path.parent_path().filename().native() + "/" + stem, sink_, path.native());
     if (!scan.named.empty()) scan.head.title = scan.named;
     if (subagent) scan.head.parent = scan.session;
     ClaudeReader reader(sink_, path.native(), subagent);

@@ -20,7 +20,7 @@ bool has_its_place(std::string_view name) {
   return std::ranges::find(known, name) != known.end();
 }
 
-// What the line says beside the message, as a member "claudeCode" of the entry.
+// Keeps the members of the line beside the message, as a member "claudeCode" of the entry.
 std::string rest_of(std::string_view line) {
   std::string rest;
   for (const json::Member& each : json::members(line)) {

@@ -41,11 +41,7 @@ class CodexStore {
     const std::string stem = path.stem().native();
     constexpr std::size_t uuid = 36;  // rollout-2026-11-23T21-19-30-<uuid>
     if (scan.head.id.empty() && stem.size() > uuid) scan.head.id = stem.substr(stem.size() - uuid);
-    bool derived = false;
-    scan.head.id = ids_.take(scan.head.id, stem, &derived);
-    if (derived)
-      sink_.skip({.id = scan.head.id,
-                  .why = path.native() + ": no other session may have its id, so it is taken as " + scan.head.id});
+    scan.head.id = ids_.take(scan.head.id, stem, sink_, path.native());
     CodexReader reader(sink_, path.native(), std::move(scan));
     TRY(reader.begin());
     TRY(each_line(path, [&reader](std::string_view line, std::uint64_t number) { return reader.take(line, number); }));

@@ -28,7 +28,7 @@ struct CodexLine {
   bool bad_time = false;
 };
 
-// What is known of a rollout once it has been read through.
+// The facts of a rollout that need the whole of it.
 struct CodexScan {
   void take(std::string_view text, std::uint64_t number);
 

@@ -1,5 +1,5 @@
-// What the formats json, robota and manager share: a document is one JSON object that holds a session whole, with its
-// messages in an array. Pure functions.
+// The common parts of the formats json, robota and manager: a document is one JSON object that holds a session whole,
+// with its messages in an array. Pure functions.
 #pragma once
 
 #include <array>
@@ -109,7 +109,7 @@ class ReadEntry {
   std::string repaired_{}, held_{};
 };
 
-// What a survey of all entries finds.
+// The result of a survey of all entries.
 struct Survey {
   explicit Survey(std::string_view of_format) : format(of_format) {}
   void add(const StoredEntry& entry);

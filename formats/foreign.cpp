@@ -104,11 +104,13 @@ std::string derived_uuid(std::string_view text) {
   return hex;
 }
 
-std::string SessionIds::take(std::string_view wanted, std::string_view file, bool* derived) {
+std::string SessionIds::take(std::string_view wanted, std::string_view file, Sink& sink, std::string_view place) {
   std::string id(wanted);
-  const bool made = !store::check_new_session_id(id) || taken_.contains(id);
-  if (made) id = "imported-" + hash_of(fmt::format("{}\n{}", file, wanted)).substr(0, 24);
-  if (derived != nullptr) *derived = made;
+  if (!store::check_new_session_id(id) || taken_.contains(id)) {
+    id = "imported-" + hash_of(fmt::format("{}\n{}", file, wanted)).substr(0, 24);
+    sink.skip({.id = id,
+               .why = fmt::format("{}: no other session may have the id {}, so it is taken as {}", place, wanted, id)});
+  }
   taken_.insert(id);
   return id;
 }

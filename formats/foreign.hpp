@@ -1,5 +1,5 @@
-// What the readers of other programs' stores share: folders in order, files line by line, checked JSON, times, session
-// ids, and the entries that are made of what was read.
+// The common parts of the readers of other programs' stores: folders in order, files line by line, checked JSON, times,
+// session ids, and the entries that are made of what was read.
 //
 // All of it blocks. The same files give the same ids and bytes, in the same order.
 #pragma once
@@ -47,14 +47,14 @@ std::string derived_uuid(std::string_view text);
 // file that it stands in.
 class SessionIds {
  public:
-  // `derived`, when given, tells whether the id was made.
-  std::string take(std::string_view wanted, std::string_view file, bool* derived = nullptr);
+  // `file` is a part of what an id is made of. The sink is told of one that was made; `place` says where it was found.
+  std::string take(std::string_view wanted, std::string_view file, Sink& sink, std::string_view place);
 
  private:
   std::unordered_set<std::string> taken_{};
 };
 
-// What is known of a session before its entries are read.
+// The facts of a session that precede its entries.
 struct ForeignHead {
   std::string id{};
   std::string cwd{};

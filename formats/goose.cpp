@@ -231,9 +231,7 @@ Result<void> GooseStore::file(const fs::path& path) {
     return {};
   }
   const std::string stem = path.stem().native();
-  head.id = ids_.take(stem, "jsonl");
-  if (head.id != stem)
-    sink_.skip({.id = head.id, .why = path.native() + ": no session may have its id, so it is taken as " + head.id});
+  head.id = ids_.take(stem, "jsonl", sink_, path.native());
   if (!head.started)
     head.started = time_of_text(stem.size() == 15 ? fmt::format("{}-{}-{}T{}:{}:{}Z", stem.substr(0, 4),
                                                                 stem.substr(4, 2), stem.substr(6, 2), stem.substr(9, 2),
@@ -320,11 +318,7 @@ Result<void> GooseStore::database(const fs::path& path) {
     TRY(const bool more, query.next());
     if (!more) return from.unchanged();
     const std::string id(query.text(0));
-    ForeignHead head{.id = ids_.take(id, "sessions.db"), .cwd = std::string(query.text(1))};
-    if (head.id != id)
-      sink_.skip({.id = head.id,
-                  .why = fmt::format("{}, sessions {}: no session may have this id, so it is taken as {}",
-                                     path.native(), id, head.id)});
+    ForeignHead head{.id = ids_.take(id, "sessions.db", sink_, path.native()), .cwd = std::string(query.text(1))};
     head.title = title_of(std::string(query.text(2)), std::string(query.text(3)));
     head.saw(time_of_text(query.text(4)));
     head.saw(time_of_text(query.text(5)));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view format = "json";
 
-// What of a document the entry of a session cannot hold, as members of a history entry; empty: nothing.
+// Gathers the members of a document that the entry of a session cannot hold, as members of a history entry.
 std::string unknown_in(std::string_view document, std::string_view metadata) {
   const std::string beside = other_members(document, {"metadata", "messages", "contextSummary"});
   const std::string within = other_members(metadata, {"id", "name", "description", "createdAt", "lastActivityAt",

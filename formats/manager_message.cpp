@@ -45,7 +45,7 @@ std::string managed_usage(std::string_view usage) {
                      out.substr(1));
 }
 
-// What a result says: `result` of a call. Members that only name the call are left out.
+// Reads `result` of a call from a result. Members that only name the call are left out.
 std::string result_of(std::string_view result) {
   return stored_message(json::apply(result, {.unset = {"role", "toolCallId", "tool_call_id"}}), {})
       .replace(1, std::string_view(R"("role":"",)").size(), "");

@@ -102,12 +102,7 @@ class OpenclawStore {
   Result<void> session_of_folder(const fs::path& dir, const json::Member& each);
   Result<void> others(const fs::path& dir);
   std::string new_id(const std::string& wanted, const std::string& place) {
-    std::string id = ids_.take(wanted, place);
-    if (id != wanted)
-      sink_.skip({.id = id,
-                  .why = fmt::format("{}, session {}: no other session may have this id, so it is taken as {}", place,
-                                     wanted, id)});
-    return id;
+    return ids_.take(wanted, place, sink_, place);
   }
 
   Sink& sink_;

@@ -29,7 +29,6 @@ class OpencodeStore {
   Result<void> messages_of(const Database& from, const std::string& session, OpencodeReader& reader);
   Result<void> storage(const fs::path& sessions, const fs::path& messages, const fs::path& parts);
   Result<void> stored_session(const fs::path& file, const fs::path& messages, const fs::path& parts);
-  std::string session_id(const std::string& wanted, const std::string& place);
   std::optional<std::string> object_in(const fs::path& file);
 
   Sink& sink_;
@@ -37,13 +36,6 @@ class OpencodeStore {
   Names in_database_{};
   std::size_t again_ = 0;
 };
-
-std::string OpencodeStore::session_id(const std::string& wanted, const std::string& place) {
-  std::string id = ids_.take(wanted, "opencode");
-  if (id != wanted)
-    sink_.skip({.id = id, .why = fmt::format("{}: no session may have this id, so it is taken as {}", place, id)});
-  return id;
-}
 
 // A file of JSON; names it when it is none.
 std::optional<std::string> OpencodeStore::object_in(const fs::path& file) {
@@ -95,7 +87,7 @@ Result<void> OpencodeStore::database(const fs::path& path) {
     const std::string id(sessions.text(0));
     const std::string info(sessions.text(1));
     const auto text = [&info](std::string_view name) { return json::string_at(info, name).value_or(""); };
-    ForeignHead head{.id = session_id(id, fmt::format("{}, session {}", path.native(), id)), .cwd = text("directory")};
+    ForeignHead head{.id = ids_.take(id, "opencode", sink_, path.native()), .cwd = text("directory")};
     head.parent = text("parent_id");
     head.title = text("title");
     head.saw(json::int_at(info, "time_created"));
@@ -132,7 +124,8 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
   }
   const auto info = object_in(file);
   if (!info) return {};
-  ForeignHead head{.id = session_id(id, file.native()), .cwd = json::string_at(*info, "directory").value_or("")};
+  ForeignHead head{.id = ids_.take(id, "opencode", sink_, file.native()),
+                   .cwd = json::string_at(*info, "directory").value_or("")};
   head.parent = json::string_at(*info, "parentID").value_or("");
   head.title = json::string_at(*info, "title").value_or("");
   const std::string_view times = member(*info, "time", Kind::object).value_or("{}");

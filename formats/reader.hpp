@@ -1,4 +1,4 @@
-// What readers of sessions produce, whatever program wrote them: sessions with their entries, in order, one at a time,
+// The output of readers of sessions, whatever program wrote them: sessions with their entries, in order, one at a time,
 // so that a store of any size is read in little memory.
 //
 // A reader is a function `read(source, Sink&)` in the file of its format, such as formats/claude_code.hpp. It calls

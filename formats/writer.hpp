@@ -19,7 +19,7 @@
 
 namespace sessiond::formats {
 
-// What a document says of its session.
+// The session that a document is made of.
 struct SessionFacts {
   std::string id{};
   std::string entry = "{}";  // of sessions.json

@@ -1,4 +1,4 @@
-// What the entries of a transcript that is copied, or comes whole, add to the counters of its session.
+// Counts what the entries of a transcript that is copied, or comes whole, add to the counters of its session.
 #pragma once
 
 #include <cstdint>

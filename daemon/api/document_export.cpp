@@ -35,7 +35,7 @@ std::string first_line_of(const std::filesystem::path& path) {
   return first_line(text);
 }
 
-// What stays the same while a document is made.
+// The constants of one export.
 struct Extent {
   std::vector<transcripts::SeqSpan> path{};
   transcripts::ShownChanges changes{};

@@ -217,7 +217,7 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
   co_return Result<void>{};
 }
 
-// What an index changes of a session; nothing: the token sees no such session. An empty object: nothing.
+// Compares an index with a session. Returns the changes, an object; nothing if the token sees no such session.
 asio::awaitable<Result<std::optional<std::string>>> named_anew(Api& api, const http::Request& request,
                                                                const std::string& agent,
                                                                const formats::IndexedSession& indexed) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/decide/apply.hpp"
+#include "daemon/decide/steps.hpp"
 #include "policy/context/doom_loop.hpp"
 #include "policy/context/window.hpp"
 #include "policy/usage.hpp"
@@ -106,7 +107,8 @@ class EntryAppender {
     const std::string own_cwd = json::string_at(*session_.entry(), "cwd").value_or("");
     const std::string& cwd = own_cwd.empty() ? builder_.context().rules->cwd : own_cwd;
     std::string line = transcripts::header_line(session_.session_id, builder_.context().now, cwd, {});
-    put_line(builder_.next_seq(), {.line = line, .made = journal::MadeLine{.text = std::move(line)}});
+    place_line(builder_, end_, done_.file, builder_.next_seq(),
+               {.line = line, .made = journal::MadeLine{.text = std::move(line)}});
     end_.has_header = true;
     end_.started = builder_.context().now;
   }
@@ -163,10 +165,10 @@ class EntryAppender {
     transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
     emit(entry, read, written);
-    put_line(builder_.next_seq() - 1,
-             {.unstamped = written.exact && written.unstamped,
-              .line = written.exact ? std::string() : written.line,
-              .made = journal::MadeLine{.text = std::move(written.line), .id = id, .seq = end_.count}});
+    place_line(builder_, end_, done_.file, builder_.next_seq() - 1,
+               {.unstamped = written.exact && written.unstamped,
+                .line = written.exact ? std::string() : written.line,
+                .made = journal::MadeLine{.text = std::move(written.line), .id = id, .seq = end_.count}});
     end_.last_id = id;
     ++end_.count;
     end_.last_seq = builder_.next_seq() - 1;
@@ -353,19 +355,6 @@ class EntryAppender {
   }
 
   // Notes where a line goes: behind all others. `position` has only what is said of the line itself.
-  void put_line(std::uint64_t event_seq, journal::LinePosition position) {
-    if (!end_.ends_in_newline) {
-      ++end_.size;  // TranscriptWriter writes the missing newline first
-      end_.ends_in_newline = true;
-    }
-    position.file = done_.file;
-    position.agent = builder_.state().id();
-    position.at = end_.size;
-    position.seq = event_seq;
-    end_.size += position.made->text.size();
-    builder_.out.line_positions.push_back(std::move(position));
-  }
-
   DecisionBuilder& builder_;
   const Session& session_;
   const AppendRequest& request_;

@@ -71,8 +71,8 @@ class TranscriptContinuer {
     const std::string text(store::as_utf8(line.line, held));  // the journal holds nothing else
     emit(line, json::compact(transcripts::view_entry(text, seq, transcripts::View::full).value_or("{}")));
     const std::string id = line.id.empty() ? transcripts::entry_id(text, seq) : line.id;
-    put_line(builder_.next_seq() - 1,
-             {.line = text + '\n', .made = journal::MadeLine{.text = text + '\n', .id = id, .seq = seq}});
+    place_line(builder_, end_, file_, builder_.next_seq() - 1,
+               {.line = text + '\n', .made = journal::MadeLine{.text = text + '\n', .id = id, .seq = seq}});
     end_.last_id = id;
     ++end_.count;
     end_.last_seq = builder_.next_seq() - 1;
@@ -84,7 +84,7 @@ class TranscriptContinuer {
     if (command_.topic && *command_.topic != session_.topic_of_key())
       builder_.emit(journal::EventType::topic_created, session_, "{}", command_.topic);
     const std::string line = command_.header + '\n';
-    put_line(builder_.next_seq(), {.line = line, .made = journal::MadeLine{.text = line}});
+    place_line(builder_, end_, file_, builder_.next_seq(), {.line = line, .made = journal::MadeLine{.text = line}});
     end_.has_header = true;
   }
 
@@ -119,19 +119,6 @@ class TranscriptContinuer {
     members.close();
     data.append(",\"message\":").append(message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, command_.topic, std::move(edit));
-  }
-
-  void put_line(std::uint64_t event_seq, journal::LinePosition position) {
-    if (!end_.ends_in_newline) {
-      ++end_.size;  // TranscriptWriter writes the missing newline first
-      end_.ends_in_newline = true;
-    }
-    position.file = file_;
-    position.agent = builder_.state().id();
-    position.at = end_.size;
-    position.seq = event_seq;
-    end_.size += position.made->text.size();
-    builder_.out.line_positions.push_back(std::move(position));
   }
 
   DecisionBuilder& builder_;

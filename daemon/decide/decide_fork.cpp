@@ -84,11 +84,7 @@ Result<Decision> decide(const AgentState& state, const ReplaceTranscript& comman
           builder, session,
           {.reason = "replace", .files = {command.file}, .session_id = command.session_id, .entry = std::move(entry)}));
   if (builder.out.need) return std::move(builder.out);
-  Decision out = answer_session(builder, session, 200);
-  out.body.pop_back();
-  out.body += fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done.previous_session_id),
-                          archived_members(done.archived_as));
-  return out;
+  return answer_reset(builder, session, done);
 }
 
 }  // namespace sessiond::decide

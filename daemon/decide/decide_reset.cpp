@@ -150,6 +150,15 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
   return done;
 }
 
+Decision answer_reset(DecisionBuilder& builder, const Session& session, const ResetResult& done) {
+  Decision out = answer_session(builder, session, 200);
+  out.body.pop_back();
+  if (done.previous_session_id != session.session_id)
+    out.body += ",\"previousSessionId\":" + json::quote(done.previous_session_id);
+  out.body += "," + archived_members(done.archived_as) + "}";
+  return out;
+}
+
 Result<Decision> decide(const AgentState& state, const DeleteSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
   builder.out.status = 204;
@@ -174,28 +183,20 @@ Result<Decision> decide(const AgentState& state, const ResetSession& command, co
   TRY(const auto done,
       reset_session(builder, session, {.reason = command.reason, .keep_metadata = command.keep_metadata}));
   if (builder.out.need) return std::move(builder.out);
-  Decision out = answer_session(builder, session, 200);
-  out.body.pop_back();
-  out.body += fmt::format(R"(,"previousSessionId":{},{}}})", json::quote(done.previous_session_id),
-                          archived_members(done.archived_as));
-  return out;
+  return answer_reset(builder, session, done);
 }
 
 Result<Decision> decide(const AgentState& state, const ClearSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve(state, command.target));
   Session session = *there;
-  const std::string id = session.session_id;
   TRY(const auto done, reset_session(builder, session,
                                      {.reason = "cleared",
-                                      .session_id = id,
+                                      .session_id = there->session_id,
                                       .entry = policy::clear_edit(*session.entry()),
                                       .event = journal::EventType::context_cleared}));
   if (builder.out.need) return std::move(builder.out);
-  Decision out = answer_session(builder, session, 200);
-  out.body.pop_back();
-  out.body += fmt::format(",{}}}", archived_members(done.archived_as));
-  return out;
+  return answer_reset(builder, session, done);
 }
 
 Result<Decision> decide(const AgentState& state, const DeleteTopic& command, const Context& context) {

@@ -84,7 +84,7 @@ struct RunHold {
   std::uint64_t fence = 0;
 };
 
-// What clients have asked for once and for all.
+// Requests of clients that hold until they are taken back.
 struct Orders {
   const Adoptions* adoptions = nullptr;   // what is kept for bridges; null: nothing
   const runs::HookList* hooks = nullptr;  // handlers that are called; null: none

@@ -178,4 +178,18 @@ void tell_staged(DecisionBuilder& builder, const Session& session, const std::ve
 std::string text_part(std::string_view text) { return R"({"type":"text","text":)" + json::quote(text) + "}"; }
 std::string content_of_text(std::string_view text) { return "[" + text_part(text) + "]"; }
 
+void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string& file, std::uint64_t seq,
+                journal::LinePosition position) {
+  if (!end.ends_in_newline) {
+    ++end.size;  // TranscriptWriter writes the missing newline first
+    end.ends_in_newline = true;
+  }
+  position.file = file;
+  position.agent = builder.state().id();
+  position.at = end.size;
+  position.seq = seq;
+  end.size += position.made->text.size();
+  builder.out.line_positions.push_back(std::move(position));
+}
+
 }  // namespace sessiond::decide

@@ -70,6 +70,12 @@ struct Reset {
   journal::EventType event = journal::EventType::session_reset;
 };
 Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, const Reset& reset);
+// Answers with the session as it is then: `previousSessionId`, if it has another id, and `archivedAs`.
+Decision answer_reset(DecisionBuilder& builder, const Session& session, const ResetResult& done);
+
+// Places a line behind the end of the transcript `file`, and moves the end. `seq` is that of the line's event.
+void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string& file, std::uint64_t seq,
+                journal::LinePosition position);
 
 // Checks that the agent may have one more session: validation_failed beyond limits.sessionsPerAgent.
 Result<void> check_room(const DecisionBuilder& builder);

@@ -1,5 +1,5 @@
-// What a commit needs that brings a transcript with it (transcripts/staged.hpp): the staged file, and what is known of
-// the session ids in the agent's folder. Thread: the loop.
+// The facts for a commit that brings a transcript with it (transcripts/staged.hpp): the staged file, and what is known
+// of the session ids in the agent's folder. Thread: the loop.
 //   CO_TRY(auto staged, co_await stage(ledger, "main", "s1.jsonl", [](transcripts::StagedTranscript& to) { … }));
 #pragma once
 

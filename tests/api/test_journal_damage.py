@@ -148,7 +148,7 @@ class BeforeCheckpoint(JournalCase):
         api = self.api_of(daemon)
         name = self.segments(daemon)[1].name
         eventually(lambda: any(name in d for d in api.get("/readyz").json.get("damage", [])), what="the damage in /readyz")
-        self.assertTrue(any("journal_damaged" in line and name in line for line in daemon.stderr))
+        eventually(lambda: any("journal_damaged" in line and name in line for line in daemon.stderr), what="its log line")
         self.assertNotIn(name, daemon.anonymous().get("/readyz").raw.decode(), "names of files are for who may see all")
 
     def test_fault_7_a_repair_believes_no_index(self):

@@ -37,7 +37,7 @@ TEST_CASE("a record of an agent's library comes back as it was") {
 }
 
 TEST_CASE("calls of an imported record are calls to the daemon") {
-  const TakenSession session = read_back(
+  const CollectedSession session = read_back(
       "robota",
       R"({"id":"r1","messages":[{"role":"assistant","content":"on it","toolCalls":[{"id":"c","type":"function","function":{"name":"ls","arguments":"{\"a\":1}"}}]}]})");
   REQUIRE(session.lines.size() == 1);
@@ -52,7 +52,7 @@ TEST_CASE("a record without a history gets one of its messages") {
 }
 
 TEST_CASE("a history goes on with what was appended after an import") {
-  TakenSession session = read_back("robota", R"({"id":"r1","messages":[],"history":[{"id":"h1"}]})");
+  CollectedSession session = read_back("robota", R"({"id":"r1","messages":[],"history":[{"id":"h1"}]})");
   session.lines.push_back(
       R"({"type":"message","id":"new","parentId":"00000001","message":{"role":"user","content":"x"}})");
   CHECK(document("robota", session).contains(R"("history":[{"id":"h1"},{"seq":2,"id":"new",)"));
@@ -76,7 +76,7 @@ TEST_CASE("a manager's session with ten files comes back; with eleven it is refu
 }
 
 TEST_CASE("results of calls stand with their calls in a manager's session") {
-  const TakenSession session = read_back(
+  const CollectedSession session = read_back(
       "manager",
       R"({"id":"s1","messages":[{"role":"assistant","text":"t","toolCalls":[{"id":"c","name":"ls","arguments":{},"result":"done"}]}]})");
   REQUIRE(session.lines.size() == 2);
@@ -85,7 +85,7 @@ TEST_CASE("results of calls stand with their calls in a manager's session") {
 }
 
 TEST_CASE("what people deleted or edited is exported as they left it") {
-  TakenSession session = read_back(
+  CollectedSession session = read_back(
       "json",
       R"({"metadata":{"id":"s1"},"messages":[{"role":"user","content":"secret"},{"role":"user","content":"old"}]})");
   const auto writer = formats::write_json({.id = "s1"});
@@ -111,13 +111,13 @@ TEST_CASE("what people deleted or edited is exported as they left it") {
 TEST_CASE("firstMessage has 200 code points") {
   std::string text;
   for (int at = 0; at < 300; ++at) text += "é";
-  const TakenSession session = read_back(
+  const CollectedSession session = read_back(
       "json", fmt::format(R"({{"metadata":{{"id":"s1"}},"messages":[{{"role":"user","content":"{}"}}]}})", text));
   CHECK(document("json", session).contains("\"firstMessage\":\"" + text.substr(0, 400) + "\""));
 }
 
 TEST_CASE("transcripts one after another are read with where they belong") {
-  TakingSink sink;
+  CollectingSink sink;
   const std::string text =
       R"({"type":"session","version":3,"id":"a","cwd":"/w","sessiond":{"key":"agent:main:main","entry":{"name":"n"}}})"
       "\n{\"type\":\"message\",\"id\":\"1\"}\nnot JSON\n"
@@ -138,7 +138,7 @@ TEST_CASE("transcripts one after another are read with where they belong") {
   REQUIRE(sink.skips.size() == 1);
   CHECK(sink.skips[0].id == "../b");
   CHECK(sink.skips[0].why.starts_with("line 6: /id: "));
-  for (const TakenSession& session : sink.sessions) {
+  for (const CollectedSession& session : sink.sessions) {
     const auto again = formats::read_header(formats::header_with(session.head));
     REQUIRE(again);
     CHECK(again->header == session.head.header);
@@ -161,7 +161,7 @@ TEST_CASE("an index names its sessions") {
 }
 
 TEST_CASE("a message with more files than a manager keeps is not exported to it") {
-  TakenSession session = read_back("manager", managed(10));
+  CollectedSession session = read_back("manager", managed(10));
   session.lines[1].replace(session.lines[1].find("\"attachments\":["), 15, "\"attachments\":[1,");
   const auto refused = try_document("manager", session);
   REQUIRE_FALSE(refused);

@@ -11,9 +11,9 @@ TEST_CASE("what is exported, imported and exported again is the same to the byte
   for (const auto& format : formats::document_formats) {
     RandomSessions sessions(7);
     for (int round = 0; round < 500; ++round) {
-      const TakenSession first = sessions.next();
+      const CollectedSession first = sessions.next();
       const std::string once = document(format.name, first);
-      const TakenSession second = read_back(format.name, once);
+      const CollectedSession second = read_back(format.name, once);
       CHECK(second.head.id == first.head.id);
       const std::string twice = document(format.name, second);
       INFO(format.name << " " << round);

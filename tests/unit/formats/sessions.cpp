@@ -89,8 +89,8 @@ std::string RandomSessions::entry(std::string_view id, std::string_view parent) 
   }
 }
 
-TakenSession RandomSessions::next() {
-  TakenSession session;
+CollectedSession RandomSessions::next() {
+  CollectedSession session;
   session.head.id = fmt::format("s-{}", below(1'000'000'000));
   session.head.header = fmt::format(R"({{"type":"session","version":3,"id":"{}","timestamp":"{}","cwd":"/w"}})",
                                     session.head.id, transcripts::iso_time(time_));

@@ -13,36 +13,10 @@
 
 #include "formats/documents.hpp"
 #include "store/try.hpp"
+#include "tests/unit/formats/sink.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::testing {
-
-struct TakenSession {
-  formats::SessionHead head{};
-  std::vector<std::string> lines{};
-  bool ended = false;
-};
-
-class TakingSink final : public formats::Sink {
- public:
-  Result<void> session(formats::SessionHead head) override {
-    sessions.push_back({.head = std::move(head)});
-    return {};
-  }
-  Result<void> entry(std::string line) override {
-    CHECK(line.find('\n') == std::string::npos);
-    sessions.back().lines.push_back(std::move(line));
-    return {};
-  }
-  Result<void> end() override {
-    sessions.back().ended = true;
-    return {};
-  }
-  void skip(formats::Skipped skipped) override { skips.push_back(std::move(skipped)); }
-
-  std::vector<TakenSession> sessions{};
-  std::vector<formats::Skipped> skips{};
-};
 
 // The seqs of the path from the first entry to the last one.
 inline std::set<std::uint64_t> path_of(const std::vector<std::string>& lines) {
@@ -60,7 +34,7 @@ inline std::set<std::uint64_t> path_of(const std::vector<std::string>& lines) {
   return path;
 }
 
-inline Result<std::string> try_document(std::string_view format, const TakenSession& session) {
+inline Result<std::string> try_document(std::string_view format, const CollectedSession& session) {
   const auto writer = formats::document_format(format)->write(
       {.id = session.head.id, .entry = session.head.entry, .header = session.head.header});
   const std::set<std::uint64_t> path = path_of(session.lines);
@@ -78,14 +52,14 @@ inline Result<std::string> try_document(std::string_view format, const TakenSess
   return out + writer->end();
 }
 
-inline std::string document(std::string_view format, const TakenSession& session) {
+inline std::string document(std::string_view format, const CollectedSession& session) {
   auto made = try_document(format, session);
   REQUIRE(made);
   return *made;
 }
 
-inline Result<TakenSession> try_read(std::string_view format, std::string_view document) {
-  TakingSink sink;
+inline Result<CollectedSession> try_read(std::string_view format, std::string_view document) {
+  CollectingSink sink;
   const auto read = formats::document_format(format)->read(document, {.now = 1'795'000'000'000}, sink);
   if (!read) {
     CHECK(sink.sessions.empty());
@@ -96,7 +70,7 @@ inline Result<TakenSession> try_read(std::string_view format, std::string_view d
   return sink.sessions.front();
 }
 
-inline TakenSession read_back(std::string_view format, std::string_view document) {
+inline CollectedSession read_back(std::string_view format, std::string_view document) {
   auto read = try_read(format, document);
   INFO((read ? std::string() : read.error().detail));
   REQUIRE(read);
@@ -107,7 +81,7 @@ inline TakenSession read_back(std::string_view format, std::string_view document
 class RandomSessions {
  public:
   explicit RandomSessions(std::uint32_t seed) : random_(seed) {}
-  TakenSession next();
+  CollectedSession next();
 
  private:
   std::size_t below(std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(random_); }

@@ -1,6 +1,8 @@
 // A sink that collects what a reader gives, for tests.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <string>
 #include <vector>
 
@@ -21,6 +23,7 @@ class CollectingSink : public formats::Sink {
     return {};
   }
   Result<void> entry(std::string line) override {
+    CHECK(line.find('\n') == std::string::npos);
     sessions.back().lines.push_back(std::move(line));
     return {};
   }

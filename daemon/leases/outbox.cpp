@@ -174,7 +174,8 @@ void Outbox::see(const journal::Event& event) {
     kept.place = {
         .agent = agent,
         .key = event.envelope.key,
-        .channel = json::string_at(about, "channel").value_or(event.envelope.channel),
+        .channel = is_made ? event.envelope.about_channel()
+                           : json::string_at(about, "channel").value_or(event.envelope.channel),
         .account_id = delivery != nullptr ? delivery->account_id : json::string_at(about, "accountId").value_or("")};
   }
   kept.attempt = number("attempt");

@@ -27,8 +27,12 @@ bool worth_zeros(int fd) {
 
 bool write_zeros(int fd, std::uint64_t offset, std::uint64_t end) {
   if (!worth_zeros(fd)) return false;
-  const std::string zeros(end - offset, '\0');
-  return store::write_all_at(fd, zeros, offset, "the journal") && ::fdatasync(fd) == 0;
+  static const std::string zeros(64ULL << 10, '\0');
+  for (std::uint64_t at = offset; at < end; at += zeros.size()) {
+    const std::string_view piece(zeros.data(), std::min<std::uint64_t>(zeros.size(), end - at));
+    if (!store::write_all_at(fd, piece, at, "the journal")) return false;
+  }
+  return ::fdatasync(fd) == 0;
 }
 
 }  // namespace sessiond::journal

@@ -7,6 +7,7 @@
 #include "config/config.hpp"
 #include "daemon/api/audit.hpp"
 #include "daemon/api/authenticator.hpp"
+#include "daemon/api/transcript_names.hpp"
 #include "daemon/auth/tickets.hpp"
 #include "daemon/auth/tokens.hpp"
 #include "daemon/http/options.hpp"
@@ -33,6 +34,7 @@ struct Api {
   bool policy_is_changing = false;  // a PUT is writing policy.json at the moment
   std::string cursor_secret{};      // signs the cursors of lists
   std::int64_t started_at = 0;      // ms since the epoch
+  TranscriptNames transcript_names{};
 };
 
 void add_health_routes(http::Router& router, Api& api);   // healthz, readyz, metrics, version, openapi.json, dashboard

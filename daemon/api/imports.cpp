@@ -1,7 +1,6 @@
 // Imports sessions of other programs, and of other daemons. Each session is one commit, and is counted when it is
 // durable. What is there already stays, so an import that was interrupted is simply sent again.
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -147,6 +146,11 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
   if (there && import->if_exists == IfExists::skip) co_return std::nullopt;
   if (session.only_topics)
     co_return fail(Code::validation_failed, "a topic's transcript follows that of its session, or goes on with one");
+  for (const ImportedTranscript& transcript : session.transcripts)
+    if (transcript.topic && *transcript.topic == store::parse_key(key).topic)
+      co_return fail(
+          Code::validation_failed,
+          fmt::format("its key ends in :topic:{0}, so the transcript of topic {0} is its own", *transcript.topic));
   CO_TRY(check_secrets(api, request, key, json::apply("{}", session.entry)));
   CO_TRY(const auto files, co_await staged(api, import));
   decide::ImportSession command{.key = session.key,
@@ -167,23 +171,14 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
   co_return reply.status == 201;
 }
 
-// The ids among these of which another agent has a transcript.
-asio::awaitable<std::vector<std::string>> elsewhere(Api& api, const std::string& agent,
+// The ids among these of which another agent has a transcript. Of agents that the token does not see whole it is told
+// nothing.
+asio::awaitable<std::vector<std::string>> elsewhere(Api& api, const http::Request& request, const std::string& agent,
                                                     const std::vector<std::string>& ids) {
   std::vector<std::filesystem::path> folders;
   for (const std::string& other : co_await api.ledger.agent_ids())
-    if (other != agent) folders.push_back(sessions_folder(api, other));
-  co_return co_await on_disk(api, [folders, &ids] {
-    std::vector<std::string> found;
-    for (const std::string& id : ids) {
-      const std::string file = store::transcript_file(id, "");
-      struct stat status{};
-      if (std::ranges::any_of(folders,
-                              [&](const auto& folder) { return ::lstat((folder / file).c_str(), &status) == 0; }))
-        found.push_back(id);
-    }
-    return found;
-  });
+    if (other != agent && request.principal.sees_whole_agent(other)) folders.push_back(sessions_folder(api, other));
+  co_return co_await on_disk(api, [&] { return api.transcript_names.found(folders, ids); });
 }
 
 asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request, const std::string& agent,
@@ -191,7 +186,7 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
   for (const formats::Skipped& skipped : body.skips) tally.skip(skipped.id, skipped.why);
   std::vector<std::string> ids;
   for (const ImportedSession& session : body.sessions) ids.push_back(session.id);
-  const std::vector<std::string> other = co_await elsewhere(api, agent, ids);
+  const std::vector<std::string> other = co_await elsewhere(api, request, agent, ids);
   CO_TRY(auto found, co_await ledger::files_of(api.ledger, agent, ids));
   for (ImportedSession& session : body.sessions) {
     auto import =

@@ -45,14 +45,14 @@ struct World {
     authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
                                                     [this] { return ledger->parts().commits.clock().now(); });
     audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
-    api = std::make_unique<Api>(Api{.config = config,
-                                    .ledger = *ledger,
-                                    .tokens = *tokens,
-                                    .streams = *streams,
-                                    .work = *work,
-                                    .tickets = *tickets,
-                                    .authenticator = *authenticator,
-                                    .audit = *audit});
+    api = std::unique_ptr<Api>(new Api{.config = config,
+                                       .ledger = *ledger,
+                                       .tokens = *tokens,
+                                       .streams = *streams,
+                                       .work = *work,
+                                       .tickets = *tickets,
+                                       .authenticator = *authenticator,
+                                       .audit = *audit});
     add_routes(router, *api);
   }
   ~World() { disk.join(); }

@@ -2,13 +2,17 @@
 // says what becomes what. Blocks.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "formats/folder_writer.hpp"
 #include "formats/foreign.hpp"
 #include "formats/reader.hpp"
+#include "store/new_file.hpp"
 
 namespace sessiond::formats {
 
@@ -25,8 +29,12 @@ class ClaudeCodeFile {
   // The lines, with line breaks, that an entry of the transcript becomes; "" for one that Claude Code has no use for.
   // Branches stay: an entry's line names that of its parent.
   std::string lines(std::string_view entry);
+  // What the file does not have, by kind: "thinking" 3.
+  const std::map<std::string, std::size_t, std::less<>>& left_out() const { return left_out_; }
 
  private:
+  std::string blocks_of(std::string_view content);
+  void leave_out(std::string_view kind) { ++left_out_[std::string(kind)]; }
   std::string head(std::string_view type, std::string_view id, std::string_view time);
   std::string user_line(std::string_view message, std::string_view id, std::string_view time);
   std::string assistant_line(std::string_view message, std::string_view id, std::string_view time);
@@ -40,6 +48,25 @@ class ClaudeCodeFile {
   std::string parent_{};  // uuid of the line that the next one follows
   std::map<std::string, std::string, std::less<>>
       lines_{};  // by entry: uuid of its line, or of the nearest one before it
+  std::map<std::string, std::size_t, std::less<>> left_out_{};
+};
+
+// Writes transcripts as files of Claude Code, below ~/.claude or a folder like it: each session and each topic is one,
+// in projects/<folder of its working directory>. A file has the conversation as people see it: the path to the leaf,
+// with what they edited and without what they deleted. A session without a working directory is skipped.
+class ClaudeCodeFolder final : public FolderWriter {
+ public:
+  using FolderWriter::FolderWriter;
+  Result<void> session(SessionHead head) override;
+  Result<void> entry(std::string line) override;
+  Result<void> end() override;
+
+ private:
+  Result<void> convert();
+
+  SessionHead head_{};
+  std::string cwd_{};
+  std::optional<store::NewFile> transcript_{};  // as it came; nothing: the session is skipped
 };
 
 }  // namespace sessiond::formats

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "formats/claude_code.hpp"
+#include "formats/document.hpp"
+#include "policy/context/entry.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::formats {
@@ -40,18 +42,45 @@ std::string claude_block(std::string_view part) {
               // on
 }
 
-std::string claude_blocks(std::string_view content) {
+// The name of what a message has that Claude Code has no place for.
+std::string name_of_part(std::string_view part) {
+  const std::string type = json::string_at(part, "type").value_or("");
+  if (type == "thinking" || type == "redacted_thinking") return "thinking";
+  return type == "image" ? "picture that is kept elsewhere" : fmt::format("part of type \"{}\"", type);
+}
+
+void append_block(std::string& blocks, std::string_view block) {
+  if (!block.empty()) blocks.append(blocks.empty() ? "" : ",").append(block);
+}
+
+// Calls that stand beside the content, as OpenAI spells them.
+std::string calls_beside(std::string_view message) {
   std::string blocks;
-  const auto add = [&blocks](std::string block) {
-    if (!block.empty()) blocks.append(blocks.empty() ? "" : ",").append(block);
-  };
-  if (json::kind(content) == Kind::string && content != "\"\"")
-    add(fmt::format(R"({{"type":"text","text":{}}})", content));
-  for (const std::string_view part : json::elements(content)) add(claude_block(part));
+  for (const context::ToolCall& call : context::read_entry("message", message).calls)
+    if (call.spelling == context::Spelling::openai)
+      append_block(blocks, fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", json::quote(call.id),
+                                       json::quote(call.name), arguments_of(call.arguments)));
   return blocks;
 }
 
+bool has_elements(std::string_view message, std::string_view name) {
+  const auto list = member(message, name, Kind::array);
+  return list && json::elements(*list).begin() != std::default_sentinel;
+}
+
 }  // namespace
+
+std::string ClaudeCodeFile::blocks_of(std::string_view content) {
+  std::string blocks;
+  if (json::kind(content) == Kind::string && content != "\"\"")
+    append_block(blocks, fmt::format(R"({{"type":"text","text":{}}})", content));
+  for (const std::string_view part : json::elements(content)) {
+    const std::string block = claude_block(part);
+    if (block.empty() && json::string_at(part, "text") != "") leave_out(name_of_part(part));
+    append_block(blocks, block);
+  }
+  return blocks;
+}
 
 ClaudeCodeFile::ClaudeCodeFile(std::string_view session_id, std::string cwd)
     : session_id_(is_uuid(session_id) ? std::string(session_id) : derived_uuid(session_id)), cwd_(std::move(cwd)) {}
@@ -79,7 +108,7 @@ std::string ClaudeCodeFile::head(std::string_view type, std::string_view id, std
 }
 
 std::string ClaudeCodeFile::user_line(std::string_view message, std::string_view id, std::string_view time) {
-  const std::string blocks = claude_blocks(json::find(message, "content").value_or("[]"));
+  const std::string blocks = blocks_of(json::find(message, "content").value_or("[]"));
   if (blocks.empty()) return "";
   const bool meta = json::find(message, "synthetic") == "true";
   return fmt::format("{{{}{},\"message\":{{\"role\":\"user\",\"content\":[{}]}}}}\n", head("user", id, time),
@@ -87,7 +116,8 @@ std::string ClaudeCodeFile::user_line(std::string_view message, std::string_view
 }
 
 std::string ClaudeCodeFile::assistant_line(std::string_view message, std::string_view id, std::string_view time) {
-  const std::string blocks = claude_blocks(json::find(message, "content").value_or("[]"));
+  std::string blocks = blocks_of(json::find(message, "content").value_or("[]"));
+  append_block(blocks, calls_beside(message));
   if (blocks.empty()) return "";
   const std::string stop = json::string_at(message, "stopReason").value_or("");
   const auto usage = member(message, "usage", Kind::object).value_or("{}");
@@ -105,12 +135,13 @@ std::string ClaudeCodeFile::assistant_line(std::string_view message, std::string
 }
 
 std::string ClaudeCodeFile::result_line(std::string_view message, std::string_view id, std::string_view time) {
-  const std::string call = json::string_at(message, "toolCallId").value_or("");
-  if (call.empty()) return "";
+  const context::Entry spoken = context::read_entry("message", message);
+  if (spoken.results.empty() || spoken.results.front().call_id.empty()) return "";
+  const std::string& call = spoken.results.front().call_id;
   return fmt::format(
       "{{{},\"message\":{{\"role\":\"user\",\"content\":[{{\"type\":\"tool_result\",\"tool_use_id\":{},\"content\":[{}]"
       ",\"is_error\":{}}}]}}}}\n",
-      head("user", id, time), json::quote(call), claude_blocks(json::find(message, "content").value_or("[]")),
+      head("user", id, time), json::quote(call), blocks_of(json::find(message, "content").value_or("[]")),
       json::find(message, "isError") == "true");
 }
 
@@ -134,12 +165,25 @@ std::string ClaudeCodeFile::compaction_lines(std::string_view entry, std::string
 std::string ClaudeCodeFile::written(std::string_view entry, std::string_view id, std::string_view time) {
   const std::string type = json::string_at(entry, "type").value_or("");
   const auto message = member(entry, "message", Kind::object);
-  if (type == "compaction") return compaction_lines(entry, id, time);
-  if (type != "message" || !message) return "";
+  if (type == "compaction") {
+    if (json::string_at(entry, "firstKeptEntryId").value_or("") != "")
+      leave_out("summary that keeps messages before it");
+    return compaction_lines(entry, id, time);
+  }
+  if (type != "message" || !message) {
+    const std::string kind = type == "custom" ? json::string_at(entry, "customType").value_or(type) : type;
+    if (!kind.empty()) leave_out("entry of type " + kind);
+    return "";
+  }
+  for (const char* list : {"attachments", "mediaUrls", "media", "files"})
+    if (has_elements(*message, list)) leave_out(fmt::format("\"{}\" of a message", list));
   const std::string role = json::string_at(*message, "role").value_or("");
-  if (role == "user") return user_line(*message, id, time);
-  if (role == "assistant") return assistant_line(*message, id, time);
-  return role == "toolResult" ? result_line(*message, id, time) : "";
+  std::string out = role == "user"                           ? user_line(*message, id, time)
+                    : role == "assistant"                    ? assistant_line(*message, id, time)
+                    : role == "toolResult" || role == "tool" ? result_line(*message, id, time)
+                                                             : "";
+  if (out.empty()) leave_out(fmt::format("message of role \"{}\" without anything to show", role));
+  return out;
 }
 
 std::string ClaudeCodeFile::lines(std::string_view entry) {

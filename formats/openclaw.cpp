@@ -8,6 +8,7 @@
 
 #include "formats/foreign.hpp"
 #include "formats/sqlite.hpp"
+#include "policy/entry_rules.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -77,6 +78,18 @@ bool is_openclaw_header(std::string_view line) {
   return !not_an_object(line) && json::string_at(line, "type") == "session";
 }
 
+// The fields of an entry without those that the daemon keeps of runs by itself; each is named.
+std::string imported_fields(Sink& sink, const std::string& place, const std::string& id, std::string_view entry) {
+  json::Edit edit;
+  for (const json::Member& member : json::members(entry)) {
+    std::string name = json::unescape(member.name);
+    if (!policy::never_imported(name)) continue;
+    sink.skip({.id = id, .why = fmt::format("{}/{}: is left out: the daemon keeps it by itself", place, name)});
+    edit.unset.push_back(std::move(name));
+  }
+  return json::apply(json::compact(entry), edit);
+}
+
 class OpenclawStore {
  public:
   explicit OpenclawStore(Sink& sink) : sink_(sink) {}
@@ -132,7 +145,10 @@ Result<void> OpenclawStore::events(const Database& from, const std::string& sess
 Result<void> OpenclawStore::window(const Database& from, const std::string& key, const std::string& session,
                                    std::string entry) {
   const std::string id = new_id(session, from.file());
-  SessionHead head{.id = id, .key = key, .entry = std::move(entry)};
+  SessionHead head{
+      .id = id,
+      .key = key,
+      .entry = imported_fields(sink_, fmt::format("{}, session_nodes {}, /entry_json", from.file(), key), id, entry)};
   TRY(auto first, from.query("SELECT event_json FROM transcript_events WHERE session_id = ? ORDER BY seq LIMIT 1"));
   first.bind(1, session);
   TRY(const bool any, first.next());
@@ -232,9 +248,13 @@ Result<void> OpenclawStore::session_of_folder(const fs::path& dir, const json::M
     return {};
   }
   const std::string id = new_id(*wanted, place);
-  fs::path file = dir / store::transcript_file(*wanted, "");
+  // A session whose key ends in a topic has that topic's file.
+  fs::path file = dir / store::transcript_file(*wanted, store::parse_key(key).topic);
+  if (!there_.contains(file.filename().native())) file = dir / store::transcript_file(*wanted, "");
   if (const auto named = json::string_at(each.value, "sessionFile")) file = dir / fs::path(*named).filename();
-  TRY(transcript(file, {.id = id, .key = key, .entry = json::compact(each.value)}));
+  TRY(transcript(
+      file,
+      {.id = id, .key = key, .entry = imported_fields(sink_, fmt::format("{}, /{}", place, key), id, each.value)}));
   const std::string prefix = *wanted + "-topic-";
   for (auto name = there_.lower_bound(prefix); name != there_.end() && name->starts_with(prefix); ++name) {
     const auto topic = store::topic_of_file(*wanted, *name);
@@ -292,32 +312,72 @@ Result<void> read_openclaw(const fs::path& root, Sink& sink) {
   return any ? Result<void>() : fail(Code::not_found, root.native() + ": holds no store of OpenClaw");
 }
 
-Result<OpenclawFolder> OpenclawFolder::create(const fs::path& dir, std::string_view agent) {
-  OpenclawFolder made;
-  made.sessions_ = dir / "agents" / agent / "sessions";
-  TRY(store::make_dirs(made.sessions_));
-  if (store::stat_of(made.sessions_ / "sessions.json"))
-    return fail(Code::session_exists, (made.sessions_ / "sessions.json").native() + ": is there already");
-  return made;
+Result<void> OpenclawFolder::begin() {
+  const fs::path sessions = options().dir / "agents" / options().agent / "sessions";
+  TRY(store::make_dirs(sessions));
+  const fs::path file = sessions / "sessions.json";
+  if (store::stat_of(file)) {
+    if (!options().replaces) return fail(Code::session_exists, file.native() + ": is there already");
+    TRY(before_, store::read_file(file));
+    if (const auto why = not_an_object(before_))
+      return fail(Code::degraded, fmt::format("{}: {}", file.native(), *why));
+  }
+  sessions_ = sessions;
+  return {};
 }
 
-Result<void> OpenclawFolder::add(std::string_view key, std::string_view entry, std::string_view lines) {
-  const std::string id = json::string_at(entry, "sessionId").value_or("");
-  TRY(store::check_session_id(id));
-  const fs::path file = sessions_ / store::transcript_file(id, "");
-  if (!lines.empty()) {
-    if (store::stat_of(file)) return fail(Code::session_exists, file.native() + ": is there already");
-    TRY(store::replace_file(file, lines));
+Result<void> OpenclawFolder::session(SessionHead head) {
+  if (sessions_.empty()) TRY(begin());
+  const bool goes_on = head.topic && head.id == head_.id;
+  if (!goes_on) lost_ = false;
+  head_ = std::move(head);
+  if (lost_) return {};
+  const fs::path path = sessions_ / store::transcript_file(
+                                        head_.id, head_.topic.value_or(std::string(store::parse_key(head_.key).topic)));
+  if (!options().replaces && store::stat_of(path)) {
+    skip({.id = head_.key, .why = path.native() + ": is there already"});
+    lost_ = true;
+    return {};
   }
-  entries_.append(entries_.empty() ? "\n  " : ",\n  ")
-      .append(json::quote(key))
-      .append(": ")
-      .append(json::compact(entry));
+  TRY(auto file, store::NewFile::begin(path));
+  file_.emplace(std::move(file));
+  return file_->write(head_.header + '\n');
+}
+
+Result<void> OpenclawFolder::entry(std::string line) {
+  if (lost_) return {};
+  const std::string type = line.contains("\"sessiond.") ? json::string_at(line, "customType").value_or("") : "";
+  if (type == "sessiond.edit" || type == "sessiond.delete")
+    ++left_out_[type + ", which OpenClaw does not know: the first text is shown"];
+  TRY(file_->write(line));
+  return file_->write("\n");
+}
+
+Result<void> OpenclawFolder::end() {
+  if (lost_) return {};
+  const fs::path path = file_->file();
+  const auto placed =
+      file_->place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
+  file_.reset();
+  lost_ = !placed;
+  if (!placed && placed.error().code != Code::session_exists) return placed;
+  if (lost_) {
+    skip({.id = head_.key, .why = placed.error().detail});
+    return {};
+  }
+  if (!head_.topic)
+    entries_.set.push_back({head_.key, json::apply(head_.entry, {.set = {{"sessionId", json::quote(head_.id)}}})});
+  tell_written(head_.key, path);
+  tell_left_out(head_.key, std::exchange(left_out_, {}));
   return {};
 }
 
 Result<void> OpenclawFolder::finish() {
-  return store::replace_file(sessions_ / "sessions.json", "{" + entries_ + "\n}\n");
+  if (sessions_.empty()) return {};
+  TRY(auto file, store::NewFile::begin(sessions_ / "sessions.json"));
+  TRY(file.write(json::apply(before_, entries_)));
+  TRY(file.write("\n"));
+  return file.place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
 }
 
 }  // namespace sessiond::formats

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <string_view>
 
-#include "formats/reader.hpp"
+#include "formats/folder_writer.hpp"
+#include "store/json/raw_json.hpp"
+#include "store/new_file.hpp"
 
 namespace sessiond::formats {
 
@@ -15,19 +17,26 @@ namespace sessiond::formats {
 Result<void> read_openclaw(const std::filesystem::path& root, Sink& sink);
 
 // Writes sessions of one agent as OpenClaw kept them before version 2026.8, into <dir>/agents/<agent>/sessions. Later
-// versions import that folder: `openclaw doctor --fix`.
-class OpenclawFolder {
+// versions import that folder: `openclaw doctor --fix`. A sessions.json that is there stays, and nothing is written,
+// unless files may be replaced: then it keeps the entries of other keys.
+class OpenclawFolder final : public FolderWriter {
  public:
-  // already_there is `session_exists`: the folder has a sessions.json, or a transcript of a session's name.
-  static Result<OpenclawFolder> create(const std::filesystem::path& dir, std::string_view agent);
-  // Writes a session. `key`: its whole key; `entry`: its entry of sessions.json, a JSON object with a sessionId;
-  // `lines`: the transcript with its header, every line ended; "": it has none.
-  Result<void> add(std::string_view key, std::string_view entry, std::string_view lines);
-  Result<void> finish();  // writes sessions.json
+  using FolderWriter::FolderWriter;
+  Result<void> session(SessionHead head) override;
+  Result<void> entry(std::string line) override;
+  Result<void> end() override;
+  Result<void> finish() override;  // writes sessions.json
 
  private:
-  std::filesystem::path sessions_{};
-  std::string entries_{};
+  Result<void> begin();
+
+  std::filesystem::path sessions_{};  // empty: nothing came yet
+  std::string before_ = "{}";         // the sessions.json that is there
+  json::Edit entries_{};
+  SessionHead head_{};
+  LeftOut left_out_{};                    // of the transcript that is being written
+  bool lost_ = false;                     // the session that is being read is not written
+  std::optional<store::NewFile> file_{};  // the transcript that is being written
 };
 
 }  // namespace sessiond::formats

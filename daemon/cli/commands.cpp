@@ -241,10 +241,12 @@ void add_context(Parent program) {
 void add_export(Parent program) {
   auto [command, options] = program.add<ExportCommand>(
       "export", "Write a session, or a folder of them, for other programs", help::export_sessions);
-  command.add_option("session", options.what, "The session's key, or its id; with --layout the folder")
-      ->type_name("KEY")
-      ->required()
-      ->check(not_empty());
+  CLI::Option* session =
+      command
+          .add_option("session", options.what,
+                      "The session's key, or its id; with --layout the folder; with --to also KEY* or none: all")
+          ->type_name("KEY")
+          ->check(not_empty());
   add_agent(command, options.agent, "The agent, where the key does not name it; main by default");
   command.add_option("--format", options.format, "json (default), robota, manager or jsonl")
       ->check(CLI::IsMember({"json", "robota", "manager", "jsonl"}).description(""));
@@ -254,11 +256,24 @@ void add_export(Parent program) {
       ->type_name("TOPIC")
       ->check(not_empty())
       ->excludes(layout);
-  command.add_option("-o,--output", options.out, "The file to write, instead of stdout")
-      ->type_name("FILE")
-      ->check(not_empty())
-      ->excludes(layout);
+  CLI::Option* out =
+      command.add_option("-o,--output", options.out, "The file to write, instead of stdout; with --to the folder")
+          ->type_name("FILE")
+          ->check(not_empty())
+          ->excludes(layout);
   command.add_flag("--entry", options.entry, "With --format jsonl: also its fields and topics, for an import");
+  CLI::Option* to = command.add_option("--to", options.to, "As files of another program: claude-code, openclaw")
+                        ->check(CLI::IsMember({"claude-code", "openclaw"}).description(""))
+                        ->excludes(layout)
+                        ->needs(out);
+  command.add_option("--cwd", options.cwd, "With --to claude-code: the folder in which it goes on, for all of them")
+      ->type_name("DIR")
+      ->transform(absolute())
+      ->needs(to);
+  command.add_flag("--force", options.force, "With --to: replaces files that are there")->needs(to);
+  command.parse_complete_callback([session, to] {
+    if (to->empty() && session->empty()) throw CLI::RequiredError(session->get_name());
+  });
 }
 
 std::vector<std::string> source_names() {
@@ -274,9 +289,7 @@ void add_import(Parent program) {
       ->type_name("FILE")
       ->required()
       ->transform(absolute());
-  command.add_option("--agent", options.agent, "The agent that gets them; main by default")
-      ->type_name("AGENT")
-      ->check(not_empty());
+  add_agent(command, options.agent, "The agent that gets them all; else the one in each key, or main");
   const auto known = [] { return CLI::IsMember(source_names()).description(""); };
   CLI::Option* format =
       command.add_option("--format", options.format, "json, robota, manager or jsonl; else as the files look")

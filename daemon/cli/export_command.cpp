@@ -1,44 +1,39 @@
 #include "daemon/cli/export_command.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
 
-#include "daemon/cli/asking.hpp"
 #include "store/files.hpp"
-#include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/new_file.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::cli {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr auto export_patience = std::chrono::minutes(10);
 
-// Writes what a GET answers to a file descriptor.
-Answer<void> copy_to(const Endpoint& daemon, const std::string& target, int fd, const std::string& name) {
-  const auto reply =
-      download(daemon, "GET", target, [&](std::string_view bytes) { return store::write_all(fd, bytes, name); },
-               {.timeout = export_patience});
+using Take = std::function<Result<void>(std::string_view)>;
+
+// Passes what a GET answers to `take`.
+Answer<void> copy_to(const Endpoint& daemon, const std::string& target, const Take& take) {
+  const auto reply = download(daemon, "GET", target, take, {.timeout = export_patience});
   if (!reply) return ended(reply.error().detail, reply.error().nobody_there ? Exit::no_daemon : Exit::failed);
   if (reply->status / 100 == 2) return {};
   return ended(problem_of(*reply, daemon.local()).detail, reply->status == 404 ? Exit::not_there : Exit::failed);
 }
 
 // The same to a file, which is there whole or not at all.
-Answer<void> copy_to_file(const Endpoint& daemon, const std::string& target, const fs::path& file) {
-  const fs::path temporary = fmt::format("{}.tmp.{}", file.native(), ::getpid());
-  const store::Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) return ended(io_problem("writing", temporary.native(), errno).detail);
-  auto done = copy_to(daemon, target, fd.get(), temporary.native());
-  if (done && (::fsync(fd.get()) != 0 || ::rename(temporary.c_str(), file.c_str()) != 0))
-    done = ended(io_problem("writing", file.native(), errno).detail);
-  if (!done) ::unlink(temporary.c_str());
-  return done;
+Answer<void> copy_to_file(const Endpoint& daemon, const std::string& target, const fs::path& path) {
+  auto file = store::NewFile::begin(path);
+  if (!file) return ended(file.error().detail);
+  TRY(copy_to(daemon, target, [&file](std::string_view bytes) { return file->write(bytes); }));
+  if (const auto placed = file->place(store::NewFile::IfThere::is_replaced); !placed)
+    return ended(placed.error().detail);
+  return {};
 }
 
 Answer<void> export_one(const Endpoint& daemon, const ExportCommand& command) {
@@ -47,7 +42,8 @@ Answer<void> export_one(const Endpoint& daemon, const ExportCommand& command) {
   if (command.topic) target += "&topic=" + in_url(*command.topic);
   if (command.entry) target += "&entry=true";
   if (command.out) return copy_to_file(daemon, target, *command.out);
-  return copy_to(daemon, target, STDOUT_FILENO, "stdout");
+  return copy_to(daemon, target,
+                 [](std::string_view bytes) { return store::write_all(STDOUT_FILENO, bytes, "stdout"); });
 }
 
 Answer<void> write_file(const fs::path& file, std::string_view bytes) {
@@ -69,23 +65,19 @@ Answer<void> export_folder(const Endpoint& daemon, const ExportCommand& command)
   const std::string agent = in_url(command.agent.value_or("main"));
   const std::string sessions = fmt::format("/v1/agents/{}/sessions", agent);
   std::size_t count = 0;
-  std::string newest, cursor;
-  do {
-    TRY(const std::string page,
-        answer_of(daemon, "GET", sessions + "?limit=200" + (cursor.empty() ? "" : "&cursor=" + in_url(cursor))));
-    for (const std::string_view session : json::elements(json::find(page, "data").value_or("[]"))) {
-      const std::string id = text_at(session, "sessionId");
-      if (!store::check_session_id(id)) {
-        fmt::print(stderr, "{}: its id cannot be a file's name: not exported\n", text_at(session, "key"));
-        continue;
-      }
-      if (newest.empty()) newest = id;
-      TRY(copy_to_file(daemon, fmt::format("{}/{}/export?format=json", sessions, in_url(text_at(session, "key"))),
-                       folder / (id + ".json")));
-      ++count;
+  std::string newest;
+  TRY(each_session(daemon, command.agent.value_or("main"), [&](std::string_view session) -> Answer<void> {
+    const std::string id = text_at(session, "sessionId");
+    if (!store::check_session_id(id)) {
+      fmt::print(stderr, "{}: its id cannot be a file's name: not exported\n", text_at(session, "key"));
+      return {};
     }
-    cursor = text_at(json::find(page, "page").value_or("{}"), "next");
-  } while (!cursor.empty());
+    if (newest.empty()) newest = id;
+    TRY(copy_to_file(daemon, fmt::format("{}/{}/export?format=json", sessions, in_url(text_at(session, "key"))),
+                     folder / (id + ".json")));
+    ++count;
+    return {};
+  }));
   TRY(copy_to_file(daemon, fmt::format("/v1/agents/{}/export?format=index", agent), folder / "index.json"));
   TRY(const std::string last, last_session(daemon, sessions, newest));
   if (!last.empty()) TRY(write_file(folder / "last_session", last));
@@ -95,9 +87,26 @@ Answer<void> export_folder(const Endpoint& daemon, const ExportCommand& command)
 
 }  // namespace
 
+Answer<void> each_session(const Endpoint& daemon, const std::string& agent,
+                          const std::function<Answer<void>(std::string_view session)>& take) {
+  std::string cursor;
+  do {
+    TRY(const std::string page, answer_of(daemon, "GET",
+                                          fmt::format("/v1/agents/{}/sessions?limit=200{}", in_url(agent),
+                                                      cursor.empty() ? "" : "&cursor=" + in_url(cursor))));
+    for (const std::string_view session : json::elements(json::find(page, "data").value_or("[]"))) TRY(take(session));
+    cursor = text_at(json::find(page, "page").value_or("{}"), "next");
+  } while (!cursor.empty());
+  return {};
+}
+
 int run(const ExportCommand& command) {
   const auto daemon = endpoint_of(command.asked);
   if (!daemon) return told("export", daemon.error());
+  if (command.to) {
+    const auto code = export_to(*daemon, command);
+    return code ? *code : told("export", code.error());
+  }
   const auto done = command.layout ? export_folder(*daemon, command) : export_one(*daemon, command);
   return done ? 0 : told("export", done.error());
 }

@@ -181,7 +181,12 @@ inline constexpr const char* export_sessions =
 Examples:
   sessiond export agent:main:main > x.json
   sessiond export agent:main:main --format jsonl --entry -o session.jsonl      all of it
-  sessiond export ~/.agent/sessions --agent main --layout cli                  index.json, last_session, <id>.json)";
+  sessiond export ~/.agent/sessions --agent main --layout cli                  index.json, last_session, <id>.json
+  sessiond export agent:main:main --to claude-code -o ~/.claude --cwd ~/work   claude --resume lists it in ~/work
+  sessiond export --agent main --to openclaw -o ~/.openclaw                    then: openclaw doctor --fix
+
+With --to, a file that is there stays, without --force, and what the other program has no place for is named on
+stderr.)";
 
 inline constexpr const char* import_sessions =
     R"(Reads files of other programs and sends their sessions to a running daemon. A session that is
@@ -191,6 +196,7 @@ be taken is named on stderr, with the file, the line and the place in it.
 Examples:
   sessiond import ~/.agent/sessions --layout cli --dry-run
   sessiond import x.json --format robota --agent coder
+  sessiond import ~/.openclaw/agents/main --from openclaw --agent coder      agent:main:x becomes agent:coder:x
   sessiond import session.jsonl --if-exists continue      add what is new in it)";
 
 inline constexpr const char* runs =

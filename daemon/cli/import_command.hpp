@@ -12,7 +12,7 @@ namespace sessiond::cli {
 struct ImportCommand {
   Asked asked{};
   std::string path{};
-  std::string agent = "main";
+  std::optional<std::string> agent{};                     // nothing: the one in each session's key, else main
   std::optional<std::string> format{}, layout{}, from{};  // one of them, each a name of import_sources.hpp
   std::string if_exists = "skip";
   bool dry_run = false;

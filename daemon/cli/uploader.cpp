@@ -4,15 +4,37 @@
 
 #include "formats/jsonl.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::cli {
 
+std::string Uploader::place(formats::SessionHead& head) const {
+  const store::KeyParts key = store::parse_key(head.key);
+  const std::string named = store::lower(key.agent);
+  const std::string agent = options_.agent.value_or(store::valid_agent_id(named) ? named : "main");
+  if (!options_.agent || named.empty() || named == agent) return agent;
+  json::Edit entry;
+  entry.put_string("importedKey", head.key);
+  // A parent of the same store comes along.
+  const std::string parent = json::string_at(head.entry, "spawnedBy").value_or("");
+  if (const store::KeyParts above = store::parse_key(parent); store::equals_nocase(above.agent, key.agent))
+    entry.put_string("spawnedBy", fmt::format("agent:{}:{}", agent, above.rest));
+  head.entry = json::apply(head.entry, entry);
+  head.key = fmt::format("agent:{}:{}", agent, key.rest);
+  return agent;
+}
+
 Result<void> Uploader::session(formats::SessionHead head) {
   const bool topic = head.topic && head.id == head_.id;
+  const std::string agent = place(head);
   if (!topic) {
     if (in_parts_) buffer_.clear();  // only a header is left of it
-    if (buffer_.size() > most_bytes / 2 || sessions_ >= most_sessions) TRY(send_whole());
+    if (buffer_.size() > most_bytes / 2 || sessions_ >= most_sessions || agent != agent_) {
+      begin_ = buffer_.size();
+      TRY(send_whole());
+    }
+    agent_ = agent;
     begin_ = buffer_.size();
     ++counts_.sessions;
     in_parts_ = lost_ = false;
@@ -66,8 +88,9 @@ Result<void> Uploader::send_whole() {
   begin_ = sessions_ = 0;
   if (options_.dry_run) return {};
   TRY(wait(most_under_way - 1));
-  under_way_.push_back(
-      std::async(std::launch::async, [this, body = std::move(body)] { return post(body, options_.if_exists); }));
+  under_way_.push_back(std::async(std::launch::async, [this, agent = agent_, body = std::move(body)] {
+    return post(agent, body, options_.if_exists);
+  }));
   return {};
 }
 
@@ -75,7 +98,7 @@ Result<void> Uploader::send_part() {
   TRY(wait(0));
   // A part of a session goes on where the one before ended, also where one of an earlier import did.
   const bool replaces = options_.if_exists == "replace" && !in_parts_;
-  if (!options_.dry_run) TRY(take(post(buffer_, replaces ? "replace" : "continue"), true));
+  if (!options_.dry_run) TRY(take(post(agent_, buffer_, replaces ? "replace" : "continue"), true));
   in_parts_ = true;
   buffer_ = lost_ ? "" : formats::header_with(head_) + '\n';
   return {};
@@ -96,9 +119,8 @@ Result<void> Uploader::finish() {
   return wait(0);
 }
 
-Uploader::Reply Uploader::post(const std::string& body, std::string_view if_exists) const {
-  const std::string path =
-      fmt::format("/v1/agents/{}/import?format=jsonl&ifExists={}", in_url(options_.agent), if_exists);
+Uploader::Reply Uploader::post(const std::string& agent, const std::string& body, std::string_view if_exists) const {
+  const std::string path = fmt::format("/v1/agents/{}/import?format=jsonl&ifExists={}", in_url(agent), if_exists);
   return answer_of(daemon_, "POST", path, body, {.timeout = std::chrono::minutes(10)});
 }
 

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <future>
+#include <optional>
 #include <string>
 
 #include "daemon/cli/asking.hpp"
@@ -23,7 +24,9 @@ struct ImportCounts {
 class Uploader final : public formats::Sink {
  public:
   struct Options {
-    std::string agent{};
+    // Gets all sessions; those whose keys name another agent get keys of this one. Nothing: the one in each key, else
+    // main.
+    std::optional<std::string> agent{};
     std::string if_exists = "skip";  // replace, continue
     bool dry_run = false;            // reads, and sends nothing
     std::function<void(const formats::Skipped&)> on_skip{};
@@ -48,13 +51,16 @@ class Uploader final : public formats::Sink {
   Result<void> send_whole();            // the sessions before the one that is being read
   Result<void> send_part();             // what is there of the one that is being read
   Result<void> wait(std::size_t most);  // until so many requests are under way
-  Reply post(const std::string& body, std::string_view if_exists) const;
+  // The agent that the head belongs to. Gives the head a key of that agent, and keeps the one that it had.
+  std::string place(formats::SessionHead& head) const;
+  Reply post(const std::string& agent, const std::string& body, std::string_view if_exists) const;
   Result<void> take(const Reply& reply, bool of_part);
 
   const Endpoint& daemon_;
   Options options_;
   ImportCounts counts_{};
   std::string buffer_{};
+  std::string agent_{};       // of all sessions in the buffer
   std::size_t sessions_ = 0;  // whole ones in the buffer
   std::size_t begin_ = 0;     // of the session that is being read
   formats::SessionHead head_{};

@@ -1,6 +1,7 @@
 """A session that was written for Claude Code goes on in Claude Code itself, which talks to a stand-in of its provider.
 
-The file is tests/data/claude-code-written; tests/unit/formats/claude_code_test.cpp holds the writer to it.
+The file is tests/data/claude-code-written; tests/unit/formats/claude_code_test.cpp holds the writer to it. The same session also goes
+through a daemon: sessiond import --from codex, sessiond export --to claude-code.
 """
 
 import json
@@ -12,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from harness.npm import install
-from harness.sessiond import REPO
+from harness.sessiond import REPO, Daemon
 from standins.anthropic import Anthropic
 
 WRITTEN = REPO / "tests/data/claude-code-written/projects/-home-ada-work"
@@ -36,6 +37,10 @@ class Resume(unittest.TestCase):
         self.work.mkdir()
         self.provider = Anthropic("And on it goes.")
         self.addCleanup(self.provider.close)
+        self.write()
+
+    def write(self):
+        """Writes the session's file: self.session, self.file."""
         source = next(WRITTEN.glob("*.jsonl"))
         self.session = source.stem
         folder = "".join(c if c.isascii() and c.isalnum() else "-" for c in str(self.work))
@@ -66,3 +71,17 @@ class Resume(unittest.TestCase):
 
     def test_it_is_the_last_session_of_its_folder(self):
         self.check_goes_on(self.run_claude("-p", "Go on.", "--continue"))
+
+
+class ThroughTheDaemon(Resume):
+    def write(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.close)
+        daemon.start()
+        done = daemon.cli("import", REPO / "tests/data/codex", "--from", "codex")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        session = next(s for s in daemon.client().get("/v1/agents/main/sessions").json["data"])
+        done = daemon.cli("export", session["key"], "--to", "claude-code", "-o", self.home / ".claude", "--cwd", self.work)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.file, = (self.home / ".claude/projects").rglob("*.jsonl")
+        self.session = self.file.stem

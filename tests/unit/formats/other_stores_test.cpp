@@ -164,22 +164,36 @@ TEST_CASE("openclaw: earlier sessions of a key, a leaf that is not the last entr
 TEST_CASE("openclaw: a folder of before 2026.8, and one that was written") {
   const CollectingSink sink = collected(formats::read_openclaw, foreign_data / "small");
   CHECK(sink.sessions.size() > 10);
-  bool topic = false;
-  for (const CollectedSession& session : sink.sessions) topic = topic || session.head.topic.has_value();
-  CHECK(topic);
+  for (const CollectedSession& session : sink.sessions) {
+    CHECK(!session.head.topic);
+    if (session.head.key.ends_with(":topic:1")) CHECK(session.lines.size() == 1);  // the topic's file is its own
+  }
   const TempDir dir;
-  auto folder = formats::OpenclawFolder::create(dir.path(), "main");
-  REQUIRE(folder.has_value());
-  CHECK(folder->add(
-      "agent:main:main", R"({"sessionId":"s1","updatedAt":5})",
-      "{\"type\":\"session\",\"version\":3,\"id\":\"s1\"}\n{\"type\":\"custom\",\"id\":\"a\",\"parentId\":null}\n"));
-  CHECK(folder->add("agent:main:empty", R"({"sessionId":"s2"})", ""));
-  CHECK(!folder->add("agent:main:x", R"({"sessionId":"../x"})", ""));
-  CHECK(folder->finish());
-  CHECK(!formats::OpenclawFolder::create(dir.path(), "main"));
+  const auto written = [&dir](bool replaces) {
+    std::string skips;
+    formats::OpenclawFolder folder({.dir = dir.path(),
+                                    .agent = "main",
+                                    .replaces = replaces,
+                                    .on_skip = [&skips](const formats::Skipped& skipped) { skips += skipped.why; }});
+    const std::string header = R"({"type":"session","version":3,"id":"s1"})";
+    auto done = folder.session({.id = "s1", .key = "agent:main:main", .header = header, .entry = R"({"updatedAt":5})"});
+    if (done) done = folder.entry(R"({"type":"custom","id":"a","parentId":null})");
+    if (done) done = folder.end();
+    if (done) done = folder.session({.id = "s1", .key = "agent:main:main", .topic = "42", .header = header});
+    if (done) done = folder.end();
+    if (done) done = folder.session({.id = "s2", .key = "agent:main:empty", .header = header});
+    if (done) done = folder.end();
+    if (done) done = folder.finish();
+    return done ? skips : done.error().detail;
+  };
+  dir.write("agents/main/sessions/s2.jsonl", "theirs");
+  CHECK(written(false).ends_with("s2.jsonl: is there already"));
+  CHECK(written(false).ends_with("sessions.json: is there already"));
+  CHECK(written(true).empty());
   const CollectingSink again = collected(formats::read_openclaw, dir.path());
-  REQUIRE(again.sessions.size() == 2);
+  REQUIRE(again.sessions.size() == 3);
   CHECK(again.skips.empty());
+  CHECK(again.sessions[1].head.topic == "42");
   CHECK(again.sessions[0].head.key == "agent:main:main");
   CHECK(again.sessions[0].lines.size() == 1);
 }

@@ -1,0 +1,63 @@
+#include "store/new_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "store/try.hpp"
+
+namespace sessiond::store {
+
+namespace {
+constexpr std::size_t buffered_bytes = 256 << 10;
+}
+
+NewFile::NewFile(std::filesystem::path file, std::filesystem::path temporary, Fd fd)
+    : file_(std::move(file)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : file_(std::move(other.file_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      fd_(std::move(other.fd_)),
+      buffer_(std::move(other.buffer_)) {}
+
+NewFile::~NewFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<NewFile> NewFile::begin(std::filesystem::path file) {
+  std::filesystem::path temporary = fmt::format("{}.{}.tmp", file.native(), random_hex(8));
+  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd) return std::unexpected(io_problem("writing", temporary.native(), errno));
+  return NewFile(std::move(file), std::move(temporary), std::move(fd));
+}
+
+Result<void> NewFile::write(std::string_view bytes) {
+  buffer_ += bytes;
+  if (buffer_.size() >= buffered_bytes) TRY(flushed());
+  return {};
+}
+
+Result<std::filesystem::path> NewFile::flushed() {
+  TRY(write_all(fd_.get(), buffer_, temporary_.native()));
+  buffer_.clear();
+  return temporary_;
+}
+
+Result<void> NewFile::place(IfThere if_there) {
+  TRY(flushed());
+  TRY(sync_file(fd_.get(), temporary_));
+  if (if_there == IfThere::is_replaced) {
+    if (::rename(temporary_.c_str(), file_.c_str()) != 0)
+      return std::unexpected(io_problem("writing", file_.native(), errno));
+    temporary_.clear();
+  } else if (::link(temporary_.c_str(), file_.c_str()) != 0) {
+    if (errno == EEXIST) return fail(Code::session_exists, file_.native() + ": is there already");
+    return std::unexpected(io_problem("writing", file_.native(), errno));
+  }
+  return sync_dir(file_.has_parent_path() ? file_.parent_path() : ".");
+}
+
+}  // namespace sessiond::store

@@ -128,18 +128,19 @@ class Exporting(Case):
             self.assertNotIn(b"secret", document)
 
     def test_an_index(self):
+        agent = "i" + uid().lower()
         a, b = stored("i" + uid(), "one"), stored("i" + uid(), "two", description="d")
-        self.take_in(lines_of(a, b), "json", agent="indexed")
-        index = json.loads(self.raw(self.api.get("/v1/agents/indexed/export?format=index")))
+        self.take_in(lines_of(a, b), "json", agent=agent)
+        index = json.loads(self.raw(self.api.get(f"/v1/agents/{agent}/export?format=index")))
         self.assertEqual(index["version"], "1.0")
         self.assertEqual(index["updatedAt"], "2025-01-04T14:05:00.000Z")
         self.assertEqual(index["sessions"], {d["metadata"]["id"]: d["metadata"] for d in (a, b)})
         index["sessions"][a["metadata"]["id"]]["name"] = "renamed"
         index["sessions"]["gone"] = {"name": "x"}
-        done = self.take_in(index, "index", agent="indexed")
+        done = self.take_in(index, "index", agent=agent)
         self.assertEqual((done["created"], done["updated"], done["skipped"]), (0, 1, 2))
         self.assertEqual([s["id"] for s in done["skips"] if "missing" in s["why"]], ["gone"])
-        self.assertEqual(self.ok(self.api.get(S(a["metadata"]["id"], "indexed")), 200)["name"], "renamed")
+        self.assertEqual(self.ok(self.api.get(S(a["metadata"]["id"], agent)), 200)["name"], "renamed")
 
     def test_what_cannot_be_asked(self):
         key = self.new()["key"]

@@ -182,6 +182,7 @@ class Commands(Bodies):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.daemon.home))
 
     def test_08_a_folder_there_and_back(self):
+        agent = "f" + uid().lower()
         there, back = self.folder / "there", self.folder / "back"
         there.mkdir()
         documents = [stored("f" + uid(), "hi", "yo", name=f"Session {n}") for n in range(5)]
@@ -189,14 +190,14 @@ class Commands(Bodies):
             (there / (document["metadata"]["id"] + ".json")).write_text(json.dumps(document))
         (there / "broken.json").write_text("{")
         (there / "last_session").write_text(documents[0]["metadata"]["id"])
-        dry = self.daemon.cli("import", there, "--agent", "folder", "--layout", "cli", "--dry-run")
+        dry = self.daemon.cli("import", there, "--agent", agent, "--layout", "cli", "--dry-run")
         self.assertIn("5 sessions with 10 entries", dry.stdout, dry.stderr)
-        done = self.daemon.cli("import", there, "--agent", "folder", "--layout", "cli")
+        done = self.daemon.cli("import", there, "--agent", agent, "--layout", "cli")
         self.assertEqual((done.stdout, done.returncode), ("5 created, 0 updated, 1 skipped\n", 1), done.stderr)
         self.assertIn("broken.json: line 1: is not JSON", done.stderr)
-        again = self.daemon.cli("import", there, "--agent", "folder")
+        again = self.daemon.cli("import", there, "--agent", agent)
         self.assertEqual(again.stdout, "0 created, 0 updated, 6 skipped\n", again.stderr)
-        self.assertEqual(self.daemon.cli("export", back, "--agent", "folder", "--layout", "cli").returncode, 0)
+        self.assertEqual(self.daemon.cli("export", back, "--agent", agent, "--layout", "cli").returncode, 0)
         for document in documents:
             self.assertEqual(json.loads((back / (document["metadata"]["id"] + ".json")).read_text()), document)
         index = json.loads((back / "index.json").read_text())
@@ -204,9 +205,9 @@ class Commands(Bodies):
         self.assertIn((back / "last_session").read_text(), index["sessions"])
         self.assertEqual(len(os.listdir(back)), 7)
         (back / "index.json").unlink()
-        self.assertEqual(self.daemon.cli("import", back, "--agent", "folder", "--if-exists", "replace").stdout,
+        self.assertEqual(self.daemon.cli("import", back, "--agent", agent, "--if-exists", "replace").stdout,
                          "0 created, 5 updated, 0 skipped\n")
-        self.assertEqual(json.loads(self.raw(self.api.get("/v1/agents/folder/export"))), index)
+        self.assertEqual(json.loads(self.raw(self.api.get(f"/v1/agents/{agent}/export"))), index)
 
     def test_a_long_session_goes_in_parts(self):
         session_id = "l" + uid()

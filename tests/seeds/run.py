@@ -2,7 +2,7 @@
 """Holds a binary against the features of the seeds: tests/seeds/run.py --binary PATH [-k PART]
 
 A table has a row for each feature, with the check that runs against the daemon: a method in the module beside it. `003.table` has those of
-seed 003 (`checks_003.py`), `context.table` those of all seeds about what a model is shown, `runs.table` those about runs, approvals and queues, `hooks.table` those about hooks.
+seed 003 (`checks_003.py`), `context.table` those of all seeds about what a model is shown, `runs.table` those about runs, approvals and queues, `hooks.table` those about hooks, `portability.table` those about names, resuming, import and export.
 `003.fields` has a line for each field of an entry.
 The last line of a table counts its rows; the exit code is 1 when any failed.
 """

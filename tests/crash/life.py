@@ -53,7 +53,8 @@ class Life:
     def step(self, body=None):
         """One request; False when it was not answered, as when the daemon has died."""
         method, path, planned, key, what, value = body or next(self.plan)
-        name = f"key-{next(self.numbers)}" if method == "POST" and what != "import" else None  # an import is done once without
+        once = method == "POST" and "/import?" not in path  # an import is done once without a key
+        name = f"key-{next(self.numbers)}" if once else None
         self.unknown = (method, path, planned, name, key, what, value)
         return self.send()
 
@@ -64,10 +65,27 @@ class Life:
         document = {"metadata": {"id": session_id, "name": session_id}, "messages": [{"role": "user", "content": text} for text in texts]}
         return self.step(("POST", "/v1/agents/main/import?format=json", document, key, "import", (session_id, texts)))
 
+    def fork(self, origin, key):
+        return self.step(("POST", S(origin, "main", "fork"), {"key": key}, key, "fork", origin))
+
+    def take_in_again(self, key, texts):
+        """An import that replaces a session: it keeps its id."""
+        session_id = self.sessions[key]["sid"]
+        document = {"metadata": {"id": session_id, "name": session_id}, "messages": [{"role": "user", "content": text} for text in texts]}
+        return self.step(("POST", "/v1/agents/main/import?format=json&ifExists=replace", document, key, "replace", texts))
+
+    def replace(self, key, texts):
+        body = {"entries": [{"role": "user", "text": text} for text in texts], "expectedSeq": len(self.sessions[key]["main"])}
+        return self.step(("PUT", S(key, "main", "transcript"), body, key, "replace", texts))
+
     def send(self):
         method, path, body, name, key, what, value = self.unknown
         try:
             self.client = self.client or Client(self.daemon, self.daemon.admin_token)
+            if what == "replace" and transcript(self.client, key) == value:  # done, and it would be done twice
+                self.unknown = None
+                self.take(key, what, value, self.client.get(S(key)))
+                return True
             reply = self.client.request(method, path, body, idempotency_key=name)
         except GONE:
             return False
@@ -90,6 +108,9 @@ class Life:
             assert reply.json["created"] + reply.json["skipped"] == 1, reply
             self.sessions[key] = {"sid": session_id, "patch": None, "main": list(texts), "t": []}
             return
+        if what == "fork":
+            self.sessions[key] = {"sid": reply.json["sessionId"], "patch": None, "main": list(self.sessions[value]["main"]), "t": []}
+            return
         if what == "restore":
             session = self.sessions[key] = self.removed.pop(key)
             assert reply.json["sessionId"] == session["sid"], (session, reply)
@@ -105,6 +126,10 @@ class Life:
             session["t"].append(value)
         elif what == "patch":
             session["patch"] = value
+        elif what == "replace":
+            if session["main"]:
+                self.archived.setdefault(f"{session['sid']}.jsonl", []).append(session["main"])
+            session.update(sid=reply.json.get("sessionId", session["sid"]), main=list(value), t=[])
         else:
             if what == "purge":
                 self.purged.add(session["sid"])

@@ -164,7 +164,7 @@ class Recovery {
     if (found == archived_.end()) return file;
     const std::vector<Archived>& all = found->second;
     for (const Archived& archived : all) {
-      if (archived.seq < seq || archived.restored) continue;
+      if (archived.seq <= seq || archived.restored) continue;  // what an event brings is no part of what it archives
       if (archived.purged || destroyed_.contains(archived.name)) return std::nullopt;
       std::error_code error;
       if (std::filesystem::exists(parts_.env.paths.root() / archived.name, error)) return archived.name;

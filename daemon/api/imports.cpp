@@ -171,14 +171,25 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
   co_return reply.status == 201;
 }
 
-// The ids among these of which another agent has a transcript. Of agents that the token does not see whole it is told
-// nothing.
-asio::awaitable<std::vector<std::string>> elsewhere(Api& api, const http::Request& request, const std::string& agent,
-                                                    const std::vector<std::string>& ids) {
+// The ids among these that another agent in memory has, or of which it has a transcript. Of agents that the token does
+// not see whole it is told nothing.
+asio::awaitable<Result<std::vector<std::string>>> elsewhere(Api& api, const http::Request& request,
+                                                            const std::string& agent,
+                                                            const std::vector<std::string>& ids) {
   std::vector<std::filesystem::path> folders;
   for (const std::string& other : co_await api.ledger.agent_ids())
     if (other != agent && request.principal.sees_whole_agent(other)) folders.push_back(sessions_folder(api, other));
-  co_return co_await on_disk(api, [&] { return api.transcript_names.found(folders, ids); });
+  // A transcript that was imported just now may not have its name yet.
+  std::vector<std::string> found;
+  for (const auto& [other, loaded] : api.ledger.parts().agents.all()) {
+    if (other == agent || !loaded->state || !request.principal.sees_whole_agent(other)) continue;
+    for (const std::string& id : ids)
+      if (loaded->state->find_session_id(id) != nullptr) found.push_back(id);
+  }
+  CO_TRY(co_await api.ledger.wait_until_durable(api.ledger.parts().commits.last()));
+  std::ranges::move(co_await on_disk(api, [&] { return api.transcript_names.found(folders, ids); }),
+                    std::back_inserter(found));
+  co_return found;
 }
 
 asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request, const std::string& agent,
@@ -186,7 +197,7 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
   for (const formats::Skipped& skipped : body.skips) tally.skip(skipped.id, skipped.why);
   std::vector<std::string> ids;
   for (const ImportedSession& session : body.sessions) ids.push_back(session.id);
-  const std::vector<std::string> other = co_await elsewhere(api, request, agent, ids);
+  CO_TRY(const std::vector<std::string> other, co_await elsewhere(api, request, agent, ids));
   CO_TRY(auto found, co_await ledger::files_of(api.ledger, agent, ids));
   for (ImportedSession& session : body.sessions) {
     auto import =

@@ -176,17 +176,14 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
 asio::awaitable<Result<std::vector<std::string>>> elsewhere(Api& api, const http::Request& request,
                                                             const std::string& agent,
                                                             const std::vector<std::string>& ids) {
+  const auto asked = [&](const std::string& other) {
+    return other != agent && request.principal.sees_whole_agent(other);
+  };
   std::vector<std::filesystem::path> folders;
   for (const std::string& other : co_await api.ledger.agent_ids())
-    if (other != agent && request.principal.sees_whole_agent(other)) folders.push_back(sessions_folder(api, other));
+    if (asked(other)) folders.push_back(sessions_folder(api, other));
   // A transcript that was imported just now may not have its name yet.
-  std::vector<std::string> found;
-  for (const auto& [other, loaded] : api.ledger.parts().agents.all()) {
-    if (other == agent || !loaded->state || !request.principal.sees_whole_agent(other)) continue;
-    for (const std::string& id : ids)
-      if (loaded->state->find_session_id(id) != nullptr) found.push_back(id);
-  }
-  CO_TRY(co_await api.ledger.wait_until_durable(api.ledger.parts().commits.last()));
+  CO_TRY(std::vector<std::string> found, co_await ledger::ids_in_memory(api.ledger, ids, asked));
   std::ranges::move(co_await on_disk(api, [&] { return api.transcript_names.found(folders, ids); }),
                     std::back_inserter(found));
   co_return found;

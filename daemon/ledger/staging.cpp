@@ -34,6 +34,18 @@ asio::awaitable<Result<decide::FetchedIds>> files_of(Ledger& ledger, std::string
   co_return co_await fetch_ids(ledger.parts().env, ledger.flusher(), std::move(agent), std::move(ids));
 }
 
+asio::awaitable<Result<std::vector<std::string>>> ids_in_memory(
+    Ledger& ledger, const std::vector<std::string>& ids, const std::function<bool(const std::string& agent)>& asked) {
+  std::vector<std::string> found;
+  for (const auto& [agent, loaded] : ledger.parts().agents.all()) {
+    if (!loaded->state || !asked(agent)) continue;
+    for (const std::string& id : ids)
+      if (loaded->state->find_session_id(id) != nullptr) found.push_back(id);
+  }
+  CO_TRY(co_await ledger.wait_until_durable(ledger.parts().commits.last()));
+  co_return found;
+}
+
 Decide keeping(StagedFiles staged, Decide decide) {
   return [staged = std::move(staged), decide = std::move(decide)](
              const decide::AgentState& state, const decide::Context& context, const decide::FetchedLines& lines) {

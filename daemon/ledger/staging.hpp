@@ -23,6 +23,10 @@ asio::awaitable<Result<transcripts::StagedTranscript>> stage(Ledger& ledger, std
 // Finds the files of some session ids by one look at the agent's folder, for decide::ImportSession.
 asio::awaitable<Result<decide::FetchedIds>> files_of(Ledger& ledger, std::string agent, std::vector<std::string> ids);
 
+// Answers the ids among these that a loaded agent has, once what it is made of is durable. `asked` picks the agents.
+asio::awaitable<Result<std::vector<std::string>>> ids_in_memory(
+    Ledger& ledger, const std::vector<std::string>& ids, const std::function<bool(const std::string& agent)>& asked);
+
 // Returns a decide that has staged files stay once a decision takes them. Else they go with `staged`: the decision
 // refused them, or did nothing.
 using StagedFiles = std::shared_ptr<std::vector<transcripts::StagedTranscript>>;

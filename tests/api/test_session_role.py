@@ -132,7 +132,7 @@ class SessionRole(Case):
             self.ok(self.api.delete(S(third)), 204)
             self.say(key, "last")
             for each in (stream, of_agent):
-                each.wait_for(lambda e: e.type == "message.appended" and "last" in e.raw)
+                each.wait_for(lambda e: e.type == "message.appended" and '"text":"last"' in e.raw)
                 self.assertEqual({e.data["key"] for e in each.durable if e.data.get("key")}, {key, first, second, third})
                 typed = {e.data["key"] for e in each.events if e.type == "session.typing"}
                 self.assertLessEqual(typed, {key, first, second, third})
@@ -140,7 +140,7 @@ class SessionRole(Case):
         self.assertGreater(len(live), 5)
         start = live[0].split("-")[0] + "-0"
         with tool.stream("/v1/events?after=" + start) as replay:  # what was live comes again, and the family's beginning
-            replay.wait_for(lambda e: e.type == "message.appended" and "last" in e.raw)
+            replay.wait_for(lambda e: e.type == "message.appended" and '"text":"last"' in e.raw)
             again = [e for e in replay.durable if e.data.get("key")]
             self.assertEqual([e.id for e in again if e.id in live], live)
             self.assertEqual({e.data["key"] for e in again}, {key, first, second, third})

@@ -25,10 +25,10 @@ KEPT = re.compile(r"PATH|(ASAN|LSAN|TSAN|UBSAN)_OPTIONS|SESSIOND_TEST_\w+")
 
 
 # In the order in which they are typed: what README has set and started is there for the others.
-WITH_COMMANDS = ("README.md", "daemon/api/README.md", "store/lock/README.md", "policy/context/README.md")
+WITH_COMMANDS = ("README.md", "daemon/api/README.md", "store/lock/README.md", "policy/context/README.md", "formats/README.md")
 
 
-FOLDERS = ("config", "store", "transcripts", "policy", "daemon", "tests", "web")
+FOLDERS = ("config", "store", "transcripts", "policy", "formats", "daemon", "tests", "web")
 
 
 def documents():

@@ -40,10 +40,14 @@ class ClaudeStore {
   explicit ClaudeStore(Sink& sink) : sink_(sink) {}
 
   Result<void> folder(const fs::path& dir, int depth) {
-    for (const fs::path& path : sorted_in(dir)) {
+    if (depth > 4) {
+      sink_.skip({.why = dir.native() + ": lies deeper than sessions do; import it by itself"});
+      return {};
+    }
+    for (const fs::path& path : sorted_in(dir, sink_)) {
       std::error_code error;
       if (fs::is_directory(path, error)) {
-        if (depth < 4) TRY(folder(path, depth + 1));  // <project>/<session>/subagents
+        TRY(folder(path, depth + 1));  // <project>/<session>/subagents
       } else if (path.extension() == ".jsonl") {
         TRY(file(path));
       }

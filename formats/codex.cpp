@@ -15,10 +15,14 @@ class CodexStore {
   explicit CodexStore(Sink& sink) : sink_(sink) {}
 
   Result<void> folder(const fs::path& dir, int depth) {
-    for (const fs::path& path : sorted_in(dir)) {
+    if (depth > 5) {
+      sink_.skip({.why = dir.native() + ": lies deeper than sessions do; import it by itself"});
+      return {};
+    }
+    for (const fs::path& path : sorted_in(dir, sink_)) {
       std::error_code error;
       if (fs::is_directory(path, error)) {
-        if (depth < 5) TRY(folder(path, depth + 1));  // <year>/<month>/<day>
+        TRY(folder(path, depth + 1));  // <year>/<month>/<day>
       } else if (path.extension() == ".jsonl" && path.filename().native().starts_with("rollout-")) {
         TRY(file(path));
       } else if (path.native().ends_with(".jsonl.zst")) {

@@ -16,7 +16,9 @@ using json::Kind;
 constexpr std::string_view codex_program = "codex";
 
 Tokens codex_tokens(std::string_view usage) {
-  const auto count = [&usage](std::string_view name) { return json::int_at(usage, name).value_or(0); };
+  const auto count = [&usage](std::string_view name) {
+    return std::max<std::int64_t>(0, json::int_at(usage, name).value_or(0));
+  };
   const std::int64_t cached = count("cached_input_tokens");
   return {.input = std::max<std::int64_t>(0, count("input_tokens") - cached),
           .output = count("output_tokens"),

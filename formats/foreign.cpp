@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "policy/usage.hpp"
 #include "store/files.hpp"
 #include "store/hex.hpp"
 #include "store/names.hpp"
@@ -35,9 +36,13 @@ std::optional<std::int64_t> in_range(std::int64_t ms) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> sorted_in(const std::filesystem::path& dir) {
+std::vector<std::filesystem::path> sorted_in(const std::filesystem::path& dir, Sink& sink) {
   std::vector<std::filesystem::path> found;
-  store::each_in(dir, [&found](const std::filesystem::directory_entry& entry) { found.push_back(entry.path()); });
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(dir, error), end; !error && at != end; at.increment(error))
+    found.push_back(at->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    sink.skip({.why = fmt::format("{}: is not read: {}", dir.native(), error.message())});
   std::ranges::sort(found);
   return found;
 }
@@ -160,10 +165,14 @@ void Content::as_it_is(std::string_view text) { part(json::compact(text)); }
 std::string Content::take() { return "[" + std::exchange(parts_, {}) + "]"; }
 
 std::string usage_json(const Tokens& tokens) {
+  const auto count = [](std::int64_t told) { return std::clamp<std::int64_t>(told, 0, policy::most_counted); };
+  const policy::TokenUsage usage{.input = count(tokens.input),
+                                 .output = count(tokens.output),
+                                 .cache_read = count(tokens.cache_read),
+                                 .cache_write = count(tokens.cache_write)};
   return fmt::format(
       R"({{"input":{},"output":{},"cacheRead":{},"cacheWrite":{},"totalTokens":{},"cost":{{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}}})",
-      tokens.input, tokens.output, tokens.cache_read, tokens.cache_write,
-      tokens.input + tokens.output + tokens.cache_read + tokens.cache_write);
+      usage.input, usage.output, usage.cache_read, usage.cache_write, usage.sum());
 }
 
 std::string message_body(std::string_view members, std::int64_t time, std::string_view extra) {

@@ -20,8 +20,8 @@
 
 namespace sessiond::formats {
 
-// Lists the files and folders in a folder by name. One that is absent or cannot be read has none.
-std::vector<std::filesystem::path> sorted_in(const std::filesystem::path& dir);
+// Lists the files and folders in a folder by name. One that is absent has none; one that cannot be read is skipped.
+std::vector<std::filesystem::path> sorted_in(const std::filesystem::path& dir, Sink& sink);
 
 // Calls `take` with each line of a file, without its line break, and its number from 1. Of a line over 64 MiB it gives
 // the beginning. Returns the first problem of `take`, or the file's own: it is no regular file, or cannot be read.

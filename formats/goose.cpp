@@ -187,7 +187,7 @@ class GooseStore {
       if (const auto read = database(dir / "sessions.db"); !read) return read;
     }
     std::size_t again = 0;
-    for (const fs::path& path : sorted_in(dir)) {
+    for (const fs::path& path : sorted_in(dir, sink_)) {
       if (path.extension() != ".jsonl") continue;
       if (in_database_.contains(path.stem().native())) {
         ++again;

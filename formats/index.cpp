@@ -32,6 +32,7 @@ Result<std::vector<IndexedSession>> read_index(std::string_view document) {
 std::string index_element(const SessionFacts& facts) {
   Survey survey("json");
   survey.messages = json::int_at(facts.entry, "messageCount").value_or(0);
+  survey.first_message = json::string_at(facts.entry, "firstMessage").value_or("");
   return json::quote(facts.id) + ":" + metadata_of(facts, survey);
 }
 

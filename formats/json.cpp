@@ -121,7 +121,7 @@ std::string metadata_of(const SessionFacts& facts, const Survey& survey) {
   metadata.string("createdAt", time_text(survey, "createdAt", shown.created));
   metadata.string("lastActivityAt", time_text(survey, "lastActivityAt", shown.active));
   metadata.integer("messageCount", survey.messages);
-  metadata.string("firstMessage", entry.string_at("firstMessage").value_or(survey.first_message));
+  metadata.string("firstMessage", survey.first_message);  // the entry's may be deleted since
   metadata.string("provider", entry.string_at("modelProvider").value_or(""));
   metadata.string("model", entry.string_at("model").value_or(""));
   std::string text = metadata.text();

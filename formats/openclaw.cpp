@@ -56,7 +56,10 @@ class OpenclawTranscript {
   }
   // `leaf`: id of the entry at which the conversation goes on, or "".
   Result<void> end(const std::string& leaf = {}) {
-    if (!leaf.empty() && leaf != last_)
+    const bool names_leaf = !leaf.empty() && leaf != last_;
+    if (names_leaf && !store::valid_entry_id("leaf-" + leaf))
+      skip("", "/leaf_event_id", "is no id that an entry may have");
+    else if (names_leaf)
       TRY(sink_.entry(
           fmt::format(R"({{"type":"custom","customType":"import.leaf","id":"leaf-{0}","parentId":"{0}"}})", leaf)));
     return sink_.end();
@@ -226,10 +229,14 @@ Result<void> OpenclawStore::transcript(const fs::path& file, SessionHead head) {
     TRY(sink_.session(std::move(head)));
     return sink_.end();
   }
-  TRY(each_line(file, [&head](std::string_view line, std::uint64_t number) {
+  const auto readable = each_line(file, [&head](std::string_view line, std::uint64_t number) {
     if (number == 1 && is_openclaw_header(line)) head.header = our_header(line);
     return Result<void>();
-  }));
+  });
+  if (!readable) {
+    sink_.skip({.id = id, .why = readable.error().detail});
+    return {};
+  }
   OpenclawTranscript out(sink_, file.native(), id);
   TRY(out.begin(std::move(head)));
   TRY(each_line(file, [&out](std::string_view line, std::uint64_t number) -> Result<void> {
@@ -281,11 +288,19 @@ Result<void> OpenclawStore::others(const fs::path& dir) {
 Result<void> OpenclawStore::folder(const fs::path& dir) {
   files_.clear();
   there_.clear();
-  for (const fs::path& path : sorted_in(dir)) there_.insert(path.filename().native());
+  for (const fs::path& path : sorted_in(dir, sink_)) there_.insert(path.filename().native());
   TRY(const auto text, store::read_file(dir / "sessions.json"));
   if (const auto why = not_an_object(text)) return fail(Code::degraded, (dir / "sessions.json").native() + ": " + *why);
   for (const json::Member& each : json::members(text)) TRY(session_of_folder(dir, each));
   return others(dir);
+}
+
+// The entries that are there: an object, also when there is no file.
+Result<std::string> entries_of(const fs::path& file) {
+  if (!store::stat_of(file)) return "{}";
+  TRY(std::string there, store::read_file(file));
+  if (const auto why = not_an_object(there)) return fail(Code::degraded, fmt::format("{}: {}", file.native(), *why));
+  return there;
 }
 
 }  // namespace
@@ -300,7 +315,7 @@ Result<void> read_openclaw(const fs::path& root, Sink& sink) {
     return store.agent(root);
   const fs::path agents = fs::is_directory(root / "agents", error) ? root / "agents" : root;
   bool any = false;
-  for (const fs::path& dir : sorted_in(agents)) {
+  for (const fs::path& dir : sorted_in(agents, sink)) {
     if (!fs::exists(dir / "agent/openclaw-agent.sqlite", error) && !fs::exists(dir / "sessions/sessions.json", error))
       continue;
     any = true;
@@ -315,13 +330,9 @@ Result<void> read_openclaw(const fs::path& root, Sink& sink) {
 Result<void> OpenclawFolder::begin() {
   const fs::path sessions = options().dir / "agents" / options().agent / "sessions";
   TRY(store::make_dirs(sessions));
-  const fs::path file = sessions / "sessions.json";
-  if (store::stat_of(file)) {
-    if (!options().replaces) return fail(Code::session_exists, file.native() + ": is there already");
-    TRY(before_, store::read_file(file));
-    if (const auto why = not_an_object(before_))
-      return fail(Code::degraded, fmt::format("{}: {}", file.native(), *why));
-  }
+  if (!options().replaces && store::stat_of(sessions / "sessions.json"))
+    return fail(Code::session_exists, (sessions / "sessions.json").native() + ": is there already");
+  TRY(entries_of(sessions / "sessions.json"));  // or all the work would be for nothing
   sessions_ = sessions;
   return {};
 }
@@ -360,6 +371,7 @@ Result<void> OpenclawFolder::end() {
       file_->place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
   file_.reset();
   lost_ = !placed;
+  if (lost_) left_out_.clear();
   if (!placed && placed.error().code != Code::session_exists) return placed;
   if (lost_) {
     skip({.id = head_.key, .why = placed.error().detail});
@@ -375,7 +387,9 @@ Result<void> OpenclawFolder::end() {
 Result<void> OpenclawFolder::finish() {
   if (sessions_.empty()) return {};
   TRY(auto file, store::NewFile::begin(sessions_ / "sessions.json"));
-  TRY(file.write(json::apply(before_, entries_)));
+  // OpenClaw may have written it since the export began.
+  TRY(const std::string there, entries_of(sessions_ / "sessions.json"));
+  TRY(file.write(json::apply(there, entries_)));
   TRY(file.write("\n"));
   return file.place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
 }

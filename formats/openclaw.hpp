@@ -31,7 +31,6 @@ class OpenclawFolder final : public FolderWriter {
   Result<void> begin();
 
   std::filesystem::path sessions_{};  // empty: nothing came yet
-  std::string before_ = "{}";         // the sessions.json that is there
   json::Edit entries_{};
   SessionHead head_{};
   LeftOut left_out_{};                    // of the transcript that is being written

@@ -134,7 +134,7 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
   const auto revert = member(*info, "revert", Kind::object);
   OpencodeReader reader(sink_, file.native());
   TRY(reader.begin(head, *info, revert ? json::string_at(*revert, "messageID").value_or("") : ""));
-  for (const fs::path& path : sorted_in(messages / id)) {
+  for (const fs::path& path : sorted_in(messages / id, sink_)) {
     if (path.extension() != ".json") continue;
     auto text = store::read_file(path);
     if (!text) {
@@ -144,7 +144,7 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
     OpencodeMessage message{.id = path.stem().native(),
                             .place = "message/" + id + "/" + path.filename().native(),
                             .text = std::move(*text)};
-    for (const fs::path& below : sorted_in(parts / message.id)) {
+    for (const fs::path& below : sorted_in(parts / message.id, sink_)) {
       if (below.extension() != ".json") continue;
       auto part = store::read_file(below);
       const std::string place = "part/" + message.id + "/" + below.filename().native();
@@ -161,7 +161,7 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
 // One folder of sessions, or one for each project with sessions in it.
 Result<void> OpencodeStore::storage(const fs::path& sessions, const fs::path& messages, const fs::path& parts) {
   std::error_code error;
-  for (const fs::path& path : sorted_in(sessions)) {
+  for (const fs::path& path : sorted_in(sessions, sink_)) {
     if (fs::is_directory(path, error)) {
       TRY(storage(path, messages, parts));
     } else if (path.extension() == ".json") {
@@ -172,7 +172,7 @@ Result<void> OpencodeStore::storage(const fs::path& sessions, const fs::path& me
 }
 
 Result<void> OpencodeStore::root(const fs::path& dir) {
-  for (const fs::path& path : sorted_in(dir)) {
+  for (const fs::path& path : sorted_in(dir, sink_)) {
     const std::string name = path.filename().native();
     if (!name.starts_with("opencode") || path.extension() != ".db") continue;
     TRY(database(path));
@@ -180,7 +180,7 @@ Result<void> OpencodeStore::root(const fs::path& dir) {
   std::error_code error;
   const fs::path storage_dir = fs::is_directory(dir / "storage", error) ? dir / "storage" : dir;
   TRY(storage(storage_dir / "session", storage_dir / "message", storage_dir / "part"));
-  for (const fs::path& project : sorted_in(dir / "project")) {  // before version 0.6
+  for (const fs::path& project : sorted_in(dir / "project", sink_)) {  // before version 0.6
     const fs::path old = project / "storage/session";
     TRY(storage(old / "info", old / "message", old / "part"));
   }

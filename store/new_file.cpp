@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdio.h>  // renameat2
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 
 #include "store/try.hpp"
@@ -12,6 +14,18 @@ namespace sessiond::store {
 
 namespace {
 constexpr std::size_t buffered_bytes = 256 << 10;
+
+// For file systems without RENAME_NOREPLACE: link(2) does not replace a file either.
+int rename_by_link(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::link(from.c_str(), to.c_str()) != 0) return -1;
+  return ::unlink(from.c_str());
+}
+
+}  // namespace
+
+int rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
 }
 
 NewFile::NewFile(std::filesystem::path file, std::filesystem::path temporary, Fd fd)
@@ -49,14 +63,12 @@ Result<std::filesystem::path> NewFile::flushed() {
 Result<void> NewFile::place(IfThere if_there) {
   TRY(flushed());
   TRY(sync_file(fd_.get(), temporary_));
-  if (if_there == IfThere::is_replaced) {
-    if (::rename(temporary_.c_str(), file_.c_str()) != 0)
-      return std::unexpected(io_problem("writing", file_.native(), errno));
-    temporary_.clear();
-  } else if (::link(temporary_.c_str(), file_.c_str()) != 0) {
-    if (errno == EEXIST) return fail(Code::session_exists, file_.native() + ": is there already");
+  const bool replaces = if_there == IfThere::is_replaced;
+  if ((replaces ? ::rename(temporary_.c_str(), file_.c_str()) : rename_without_replacing(temporary_, file_)) != 0) {
+    if (!replaces && errno == EEXIST) return fail(Code::session_exists, file_.native() + ": is there already");
     return std::unexpected(io_problem("writing", file_.native(), errno));
   }
+  temporary_.clear();
   return sync_dir(file_.has_parent_path() ? file_.parent_path() : ".");
 }
 

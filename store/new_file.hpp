@@ -10,6 +10,9 @@
 
 namespace sessiond::store {
 
+// rename(2), but for EEXIST when something has the new name.
+int rename_without_replacing(const std::filesystem::path& from, const std::filesystem::path& to);
+
 class NewFile {
  public:
   enum class IfThere : bool { stays, is_replaced };

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdio.h>  // renameat2
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
+#include "store/new_file.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::transcripts {
@@ -21,17 +21,6 @@ namespace {
 
 bool is_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0');
-}
-
-// For file systems without RENAME_NOREPLACE: link(2) does not replace a file either.
-int rename_by_link(const fs::path& from, const fs::path& to) {
-  if (::link(from.c_str(), to.c_str()) != 0) return -1;
-  return ::unlink(from.c_str());
-}
-
-int rename_without_replacing(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  return errno == EINVAL || errno == ENOSYS ? rename_by_link(from, to) : -1;
 }
 
 struct ArchivedFile {
@@ -71,7 +60,7 @@ Result<bool> archive(const fs::path& dir, std::string_view file, std::string_vie
     if (!is_file_name(name)) return fail(Code::invalid_id, fmt::format("\"{}\" is not a file name", name));
   const fs::path from = dir / file;
   const fs::path to = dir / archived;
-  const bool renamed = rename_without_replacing(from, to) == 0;
+  const bool renamed = store::rename_without_replacing(from, to) == 0;
   if (!renamed && errno == EEXIST)
     return fail(Code::internal, fmt::format("archive {}: {} already exists", from.native(), to.native()));
   if (!renamed && errno != ENOENT) return io_fail("archive", from.native());

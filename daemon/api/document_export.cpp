@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "daemon/ledger/transcript_readers.hpp"
+#include "store/crc32.hpp"
 #include "store/files.hpp"
 #include "transcripts/entry.hpp"
 
@@ -39,7 +40,19 @@ std::string first_line_of(const std::filesystem::path& path) {
 struct Extent {
   std::vector<transcripts::SeqSpan> path{};
   transcripts::ShownChanges changes{};
+  std::uint32_t leaf = 0;
 };
+
+// Returns a checksum of an entry. It tells a transcript from one that replaced it.
+Result<std::uint32_t> checksum_of(auto& transcript, std::uint64_t seq) {
+  std::uint32_t sum = 0;
+  const transcripts::SeqSpan span{seq, seq};
+  TRY(transcript.each({&span, 1}, [&sum](std::uint64_t, std::string_view line) {
+    sum = store::crc32_of(line);
+    return true;
+  }));
+  return sum;
+}
 
 }  // namespace
 
@@ -63,11 +76,15 @@ asio::awaitable<Result<void>> DocumentExport::begin(std::unique_ptr<formats::Wri
     Extent extent;
     TRY(extent.path, transcripts::read_path(transcript));
     TRY(extent.changes, transcripts::read_changes(transcript, name, nullptr));
+    if (!extent.path.empty()) {
+      TRY(extent.leaf, checksum_of(transcript, extent.path.back().last));
+    }
     return extent;
   };
   CO_TRY(Extent extent, co_await read_source(api_, source_, look));
   path_ = std::move(extent.path);
   changes_ = std::move(extent.changes);
+  leaf_ = extent.leaf;
   CO_TRY(const auto later, co_await later_changes(api_, source_));
   transcripts::add_later(changes_, later);
   entries_ = path_.empty() ? 0 : path_.back().last + 1;  // the leaf is the last entry
@@ -121,7 +138,10 @@ bool DocumentExport::on_path(std::uint64_t seq) const {
 asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
   const auto spans = rest();
   if (spans.empty()) co_return std::nullopt;
-  const auto read = [spans](auto& transcript) -> Result<std::vector<transcripts::StoredLine>> {
+  const auto read = [spans, leaf = path_.back().last,
+                     sum = leaf_](auto& transcript) -> Result<std::vector<transcripts::StoredLine>> {
+    TRY(const std::uint32_t present, checksum_of(transcript, leaf));
+    if (present != sum) return fail(Code::session_reset, "the transcript was replaced while it was exported");
     std::vector<transcripts::StoredLine> lines;
     std::size_t bytes = 0;
     TRY(transcript.each(spans, [&](std::uint64_t seq, std::string_view line) {

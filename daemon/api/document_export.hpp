@@ -36,6 +36,7 @@ class DocumentExport {
   std::vector<transcripts::SeqSpan> path_{};
   transcripts::ShownChanges changes_{};
   std::uint64_t entries_ = 0;
+  std::uint32_t leaf_ = 0;  // a checksum of the last entry of path_
   Phase phase_ = Phase::survey;
   std::uint64_t at_ = 0;  // the next entry of the phase has this seq, or a later one
   std::string text_{};    // not given yet

@@ -54,6 +54,8 @@ struct Piece {
   std::string text{};
   std::filesystem::path file{};
   std::uint64_t offset = 0, end = 0;
+  bool ends_in_newline = true;
+  ino_t inode = 0;  // a clear gives the name to another file
 };
 
 struct SharedFile {
@@ -64,10 +66,12 @@ struct SharedFile {
 // Sends the part of a file. False: it became shorter, or the client is gone.
 asio::awaitable<bool> send_file(Api& api, const Piece& piece, http::StreamWriter& writer) {
   const auto file = std::make_shared<SharedFile>();
-  const bool there = co_await on_disk(api, [file, path = piece.file] {
-    auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);
-    if (opened) file->fd = std::move(*opened);
-    return opened.has_value();
+  const bool there = co_await on_disk(api, [file, &piece] {
+    auto opened = store::open_file(piece.file, O_RDONLY | O_NONBLOCK);
+    if (!opened) return false;
+    file->fd = std::move(*opened);
+    const auto status = store::status_of(file->fd.get(), piece.file.native());
+    return status && status->st_ino == piece.inode;
   });
   for (std::uint64_t at = piece.offset; at < piece.end;) {
     const std::size_t size = std::min<std::uint64_t>(piece_bytes, piece.end - at);
@@ -75,7 +79,8 @@ asio::awaitable<bool> send_file(Api& api, const Piece& piece, http::StreamWriter
       return ::pread(file->fd.get(), file->bytes.data(), size, static_cast<off_t>(at));
     });
     if (got <= 0) {
-      log::error("export_broken_off", {{"path", piece.file.string()}, {"what", "the file became shorter"}});
+      log::error("export_broken_off",
+                 {{"path", piece.file.string()}, {"what", "the file was replaced, or became shorter"}});
       co_return false;
     }
     if (!co_await writer.write({std::string_view(file->bytes).substr(0, static_cast<std::size_t>(got))}))
@@ -142,6 +147,9 @@ asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Req
   piece.offset = header.empty() ? 0 : header.size() + 1;
   piece.end = std::max(tail.size, piece.offset);
   if (!tail.exists) piece.end = piece.offset;
+  const auto status = co_await on_disk(api, [path = piece.file] { return store::stat_of(path); });
+  if (status) piece.inode = status->st_ino;
+  piece.ends_in_newline = tail.ends_in_newline || piece.end == piece.offset;
   co_return piece;
 }
 
@@ -154,6 +162,7 @@ HandlerResult export_whole(Api& api, const http::Request& request, const Session
   response.stream_length = 0;
   const auto add = [&](std::optional<Piece> piece) {
     if (!piece) return;
+    if (!pieces->empty() && !pieces->back().ends_in_newline) piece->text.insert(0, "\n");
     *response.stream_length += piece->text.size() + (piece->end - piece->offset);
     pieces->push_back(std::move(*piece));
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "daemon/api/import_body.hpp"
 #include "daemon/api/secrets.hpp"
@@ -194,13 +195,14 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
   for (const formats::Skipped& skipped : body.skips) tally.skip(skipped.id, skipped.why);
   std::vector<std::string> ids;
   for (const ImportedSession& session : body.sessions) ids.push_back(session.id);
-  CO_TRY(const std::vector<std::string> other, co_await elsewhere(api, request, agent, ids));
+  CO_TRY(const auto elsewhere_too, co_await elsewhere(api, request, agent, ids));
+  const std::unordered_set<std::string> other(elsewhere_too.begin(), elsewhere_too.end());
   CO_TRY(auto found, co_await ledger::files_of(api.ledger, agent, ids));
   for (ImportedSession& session : body.sessions) {
     auto import =
         std::make_shared<Import>(Import{.agent = agent, .session = std::move(session), .if_exists = if_exists});
     const std::string& id = import->session.id;
-    if (std::ranges::find(other, id) != other.end()) {
+    if (other.contains(id)) {
       tally.skip(id, taken(*import));
       continue;
     }

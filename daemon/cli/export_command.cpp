@@ -1,6 +1,8 @@
 #include "daemon/cli/export_command.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -18,19 +20,42 @@ namespace fs = std::filesystem;
 
 using Take = std::function<Result<void>(std::string_view)>;
 
+// How one sees that a reply is whole. A document has one line break, its last byte: when the daemon begins to send it,
+// it does not know its length.
+enum class Ends : bool { by_length, by_line_break };
+
+Ends end_of(std::string_view format) { return format == "jsonl" ? Ends::by_length : Ends::by_line_break; }
+
 // Passes what a GET answers to `take`.
-Answer<void> copy_to(const Endpoint& daemon, const std::string& target, const Take& take) {
-  const auto reply = download(daemon, "GET", target, take, {.timeout = export_patience});
+Answer<void> copy_to(const Endpoint& daemon, const std::string& target, Ends ends, const Take& take) {
+  char last = 0;
+  const auto pass = [&](std::string_view bytes) {
+    if (!bytes.empty()) last = bytes.back();
+    return take(bytes);
+  };
+  const auto reply = download(daemon, "GET", target, pass, {.timeout = export_patience});
   if (!reply) return ended(reply.error().detail, reply.error().nobody_there ? Exit::no_daemon : Exit::failed);
-  if (reply->status / 100 == 2) return {};
-  return ended(problem_of(*reply, daemon.local()).detail, reply->status == 404 ? Exit::not_there : Exit::failed);
+  if (reply->status / 100 != 2)
+    return ended(problem_of(*reply, daemon.local()).detail, reply->status == 404 ? Exit::not_there : Exit::failed);
+  if (ends == Ends::by_line_break && last != '\n')
+    return ended(fmt::format("{}: the reply was cut short; run it again", daemon.name()));
+  return {};
 }
 
-// The same to a file, which is there whole or not at all.
-Answer<void> copy_to_file(const Endpoint& daemon, const std::string& target, const fs::path& path) {
+// The same to a file, which is there whole or not at all. What is no regular file, such as /dev/null, is written to.
+Answer<void> copy_to_file(const Endpoint& daemon, const std::string& target, Ends ends, const fs::path& named) {
+  std::error_code absent;
+  const fs::path linked = fs::canonical(named, absent);
+  const fs::path& path = absent ? named : linked;
+  if (const auto status = store::stat_of(path); status && !S_ISREG(status->st_mode)) {
+    const auto fd = store::open_file(path, O_WRONLY);
+    if (!fd) return ended(fd.error().detail);
+    return copy_to(daemon, target, ends,
+                   [&](std::string_view bytes) { return store::write_all(fd->get(), bytes, path.native()); });
+  }
   auto file = store::NewFile::begin(path);
   if (!file) return ended(file.error().detail);
-  TRY(copy_to(daemon, target, [&file](std::string_view bytes) { return file->write(bytes); }));
+  TRY(copy_to(daemon, target, ends, [&file](std::string_view bytes) { return file->write(bytes); }));
   if (const auto placed = file->place(store::NewFile::IfThere::is_replaced); !placed)
     return ended(placed.error().detail);
   return {};
@@ -41,8 +66,9 @@ Answer<void> export_one(const Endpoint& daemon, const ExportCommand& command) {
   std::string target = fmt::format("{}/export?format={}", path_of(session), in_url(command.format));
   if (command.topic) target += "&topic=" + in_url(*command.topic);
   if (command.entry) target += "&entry=true";
-  if (command.out) return copy_to_file(daemon, target, *command.out);
-  return copy_to(daemon, target,
+  const Ends ends = end_of(command.format);
+  if (command.out) return copy_to_file(daemon, target, ends, *command.out);
+  return copy_to(daemon, target, ends,
                  [](std::string_view bytes) { return store::write_all(STDOUT_FILENO, bytes, "stdout"); });
 }
 
@@ -74,11 +100,12 @@ Answer<void> export_folder(const Endpoint& daemon, const ExportCommand& command)
     }
     if (newest.empty()) newest = id;
     TRY(copy_to_file(daemon, fmt::format("{}/{}/export?format=json", sessions, in_url(text_at(session, "key"))),
-                     folder / (id + ".json")));
+                     Ends::by_line_break, folder / (id + ".json")));
     ++count;
     return {};
   }));
-  TRY(copy_to_file(daemon, fmt::format("/v1/agents/{}/export?format=index", agent), folder / "index.json"));
+  TRY(copy_to_file(daemon, fmt::format("/v1/agents/{}/export?format=index", agent), Ends::by_line_break,
+                   folder / "index.json"));
   TRY(const std::string last, last_session(daemon, sessions, newest));
   if (!last.empty()) TRY(write_file(folder / "last_session", last));
   fmt::print("{} sessions in {}\n", count, folder.native());

@@ -68,19 +68,21 @@ Answer<int> export_to(const Endpoint& daemon, const ExportCommand& command) {
        .on_left_out = [](const std::string& session,
                          const std::string& what) { fmt::print(stderr, "{}: left out: {}\n", session, what); },
        .on_skip = [](const formats::Skipped& skipped) { fmt::print(stderr, "{}: {}\n", skipped.id, skipped.why); }});
+  Answer<void> done;
   if (all) {
-    TRY(each_session(daemon, agent, [&](std::string_view session) -> Answer<void> {
+    done = each_session(daemon, agent, [&](std::string_view session) -> Answer<void> {
       const std::string key = text_at(session, "key");
       if (!store::key_has_prefix(key, prefix)) return {};
-      auto done = export_session_to(daemon, {.key = key, .agent = agent}, *writer);
-      if (done || done.error().code != Exit::not_there) return done;
-      writer->skip({.id = key, .why = done.error().detail});
+      auto written = export_session_to(daemon, {.key = key, .agent = agent}, *writer);
+      if (written || written.error().code != Exit::not_there) return written;
+      writer->skip({.id = key, .why = written.error().detail});
       return {};
-    }));
+    });
   } else {
-    TRY(export_session_to(daemon, {.key = command.what, .agent = agent}, *writer));
+    done = export_session_to(daemon, {.key = command.what, .agent = agent}, *writer);
   }
-  TRY(as_answer(writer->finish()));
+  TRY(as_answer(writer->finish()));  // also when it breaks off: what is written is listed
+  TRY(done);
   if (writer->written() == 0 && writer->skipped() == 0) fmt::print(stderr, "there is no such session\n");
   return writer->skipped() == 0 && writer->written() > 0 ? 0 : as_code(Exit::failed);
 }

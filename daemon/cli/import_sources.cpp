@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -78,8 +79,7 @@ class NamingSink final : public formats::Sink {
   const fs::path& file_;
 };
 
-Result<void> read_lines(const fs::path& file, formats::Sink& sink) {
-  TRY(const store::Fd fd, store::open_file(file, O_RDONLY));
+Result<void> read_lines(const store::Fd& fd, const fs::path& file, formats::Sink& sink) {
   store::SequentialLines lines(fd.get(), 0, UINT64_MAX, file.native());
   formats::JsonlReader reader(sink);
   for (;;) {
@@ -93,7 +93,13 @@ Result<void> read_transcripts(const fs::path& path, formats::Sink& sink) {
   TRY(const auto files, files_at(path, ".jsonl"));
   for (const fs::path& file : files) {
     NamingSink naming(sink, file);
-    TRY(read_lines(file, naming));
+    const auto fd = store::open_file(file, O_RDONLY | O_NONBLOCK);  // a pipe must not hold us up
+    const auto status = fd ? store::status_of(fd->get(), file.native()) : std::unexpected(fd.error());
+    if (!status || !S_ISREG(status->st_mode)) {
+      sink.skip({.why = status ? file.native() + ": is not a regular file" : status.error().detail});
+      continue;
+    }
+    TRY(read_lines(*fd, file, naming));
   }
   return {};
 }

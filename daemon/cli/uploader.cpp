@@ -41,6 +41,7 @@ Result<void> Uploader::session(formats::SessionHead head) {
   }
   if (lost_) return {};
   head_ = std::move(head);
+  has_ids_ = false;
   buffer_ += formats::header_with(head_) + '\n';
   return {};
 }
@@ -54,14 +55,29 @@ Result<void> Uploader::entry(std::string line) {
   }
   ++counts_.entries;
   counts_.bytes += line.size();
-  // A part begins with an entry that has an id, by which a repeated one is known.
-  if (buffer_.size() + line.size() > most_bytes && line.contains("\"id\"")) {
+  const bool has_id = json::string_at(line, "id").has_value();
+  if (buffer_.size() + line.size() > most_bytes) {
     TRY(send_whole());
-    if (buffer_.size() + line.size() > most_bytes) TRY(send_part());
+    if (buffer_.size() + line.size() > most_bytes) TRY(cut(line.size(), has_id));
     if (lost_) return {};
   }
+  has_ids_ = has_ids_ || has_id;
   buffer_.append(line).append("\n");
   if (options_.on_progress) options_.on_progress(counts_);
+  return {};
+}
+
+// Sends what there is of a long session. What was sent before is known by the ids of its entries: a part holds one, and
+// the next part begins with one. Without them the session waits for one as long as a request can hold it.
+Result<void> Uploader::cut(std::size_t next, bool next_has_id) {
+  if (has_ids_ && next_has_id) return send_part();
+  if (buffer_.size() + next <= most_line) return {};
+  skip({.id = head_.id,
+        .why = fmt::format("{} left out: it has more than {} bytes of entries without an id, and a long session is "
+                           "sent in parts that are known by their ids",
+                           in_parts_ ? "its rest is" : "it is", most_line)});
+  buffer_.clear();
+  lost_ = true;
   return {};
 }
 
@@ -100,6 +116,7 @@ Result<void> Uploader::send_part() {
   const bool replaces = options_.if_exists == "replace" && !in_parts_;
   if (!options_.dry_run) TRY(take(post(agent_, buffer_, replaces ? "replace" : "continue"), true));
   in_parts_ = true;
+  has_ids_ = false;
   buffer_ = lost_ ? "" : formats::header_with(head_) + '\n';
   return {};
 }

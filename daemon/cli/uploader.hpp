@@ -48,7 +48,8 @@ class Uploader final : public formats::Sink {
   static constexpr std::size_t most_under_way = 4;    // requests
 
   using Reply = Answer<std::string>;
-  Result<void> send_whole();            // the sessions before the one that is being read
+  Result<void> send_whole();  // the sessions before the one that is being read
+  Result<void> cut(std::size_t next, bool next_has_id);
   Result<void> send_part();             // what is there of the one that is being read
   Result<void> wait(std::size_t most);  // until so many requests are under way
   // The agent that the head belongs to. Gives the head a key of that agent, and keeps the one that it had.
@@ -65,6 +66,7 @@ class Uploader final : public formats::Sink {
   std::size_t begin_ = 0;     // of the session that is being read
   formats::SessionHead head_{};
   bool in_parts_ = false;  // a part of it was sent
+  bool has_ids_ = false;   // an entry of it in buffer_ has an id
   bool lost_ = false;      // a part of it was refused: the rest is not sent
   std::deque<std::future<Reply>> under_way_{};
 };

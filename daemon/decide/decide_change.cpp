@@ -7,6 +7,7 @@
 #include "daemon/decide/run_queue.hpp"
 #include "daemon/decide/steps.hpp"
 #include "store/try.hpp"
+#include "transcripts/sums.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -131,6 +132,25 @@ std::optional<NeedsChange> next_need(DecisionBuilder& builder, const Session& se
   return change;
 }
 
+// Takes the beginning of the conversation from the entry if its message was edited or deleted: what people took back is
+// shown nowhere. Sets builder.out.need if the message is to be fetched.
+void forget_first(DecisionBuilder& builder, Session& session, const MessagePlace& place, const FetchedLines& lines) {
+  if (!session.has_first_message) return;
+  const auto line = lines.find(place.entry_id);
+  if (line == lines.end()) {
+    builder.out.need = Need{Need::What::lines, AgentState::file_of(session, place.topic), {place.entry_id}};
+    return;
+  }
+  const auto message = json::find(line->second.line, "message");
+  const auto content = json::find(message.value_or("{}"), "content");
+  if (!content ||
+      transcripts::beginning_of(*content) != json::string_at(*session.entry_with_old_counters(), "firstMessage"))
+    return;
+  json::Edit edit;
+  edit.remove("firstMessage");
+  builder.update(session, std::move(edit));
+}
+
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const ChangeMessage& command, const Context& context,
@@ -148,6 +168,9 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
       {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(command.what), data)});
   const bool is_current = place.session_id == session.session_id;
   if (command.what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
+  if (builder.out.need) return std::move(builder.out);
+  if (command.what != ChangeMessage::What::react && is_current && append.topic == place.topic)
+    forget_first(builder, session, place, lines);
   if (builder.out.need) return std::move(builder.out);
   TRY(const auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);

@@ -42,6 +42,8 @@ class TranscriptContinuer {
         unknown.push_back(line.id);
     if (!unknown.empty()) return need(Need::What::lines, std::move(unknown));
     const auto first = std::ranges::find_if(command_.lines, [](const ImportedLine& line) { return !line.id.empty(); });
+    if (first == command_.lines.end() && end_.size != 0 && !command_.lines.empty())
+      return fail(Code::session_exists, "is there, and none of the entries has an id, by which a new one is known");
     bool known = first != command_.lines.end() && is_there(first->id);
     for (const ImportedLine& line : command_.lines) {
       if (!line.id.empty()) known = is_there(line.id);

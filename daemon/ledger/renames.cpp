@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "store/clock.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
@@ -46,11 +47,15 @@ Result<void> Renames::place(const journal::LinePosition& position, const std::st
   const std::string file = path.substr(path.find_last_of('/') + 1);
   if (transcripts::staged_for(position.staged).empty() || !store::stat_of(folder / position.staged)) return {};
   TRY(const auto held, writer_.close(path, locked));
-  if (store::stat_of(folder / file)) {  // a foreign program was faster
+  if (store::stat_of(folder / file)) {  // a foreign program was faster: what was imported is kept as an archive
+    const std::string kept = transcripts::archive_name(file, "reset", store::unix_ms());
+    TRY(transcripts::archive(folder, position.staged, kept));
     if (on_repair_)
-      on_repair_(fmt::format("{} did not become {}: a foreign program has written that meanwhile",
-                             (folder / position.staged).native(), file));
-    return {};
+      on_repair_(
+          fmt::format("{} was written by another program while a transcript was imported in its place; the "
+                      "imported one is {}",
+                      (folder / file).native(), kept));
+    return store::sync_dir(folder);
   }
   TRY(transcripts::archive(folder, position.staged, file));
   store::fault_point("staged.renamed");

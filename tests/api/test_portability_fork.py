@@ -78,8 +78,7 @@ class Fork(ForkCase):
     def test_only_the_path_to_the_message(self):
         origin = self.prepared(4)
         said = self.messages(origin)
-        self.say(origin, "branch", type="message", parentId=said[1]["id"]) if False else self.ok(
-            self.api.post(S(origin, "main", "messages"), {"role": "user", "text": "branch", "parentId": said[1]["id"]}), 201)
+        self.ok(self.api.post(S(origin, "main", "messages"), {"role": "user", "text": "branch", "parentId": said[1]["id"]}), 201)
         fork = self.ok(self.fork(origin), 201)
         self.assertEqual(self.texts(fork["key"]), ["text 0", "text 1", "branch"])
         other = self.ok(self.fork(origin, {"messageId": said[3]["id"]}), 201)
@@ -113,8 +112,7 @@ class Fork(ForkCase):
         self.assertEqual(self.raw(fork["key"]).split(b"\n", 1)[1], self.raw(origin).split(b"\n", 1)[1])
 
     def test_what_it_may_do_comes_along(self):
-        rails = {"approval": {"shell": "ask"}} if False else {}
-        origin = self.prepared(3, turnCap=2, permissionMode="strict", tools=["a"], sdkSessionId=uid(), **rails)
+        origin = self.prepared(3, turnCap=2, permissionMode="strict", tools=["a"], sdkSessionId=uid())
         fork = self.ok(self.fork(origin), 201)
         for name in ("turnCap", "permissionMode", "tools"):
             self.assertEqual(fork[name], self.api.get(S(origin)).json[name], name)

@@ -131,6 +131,25 @@ TEST_CASE("claude code: a file that is written is read again as what it was") {
   CHECK(named.session_id() == formats::ClaudeCodeFile("my-session", "/").session_id());
 }
 
+TEST_CASE("claude code: a folder that lies too deep is named") {
+  const TempDir dir(TempDir::On::memory);
+  dir.write("projects/1/2/3/4/5/6/s.jsonl", user("u", "", "\"hi\""));
+  const CollectingSink sink = collected(formats::read_claude_code, dir.path());
+  CHECK(sink.sessions.empty());
+  REQUIRE(sink.skips.size() == 1);
+  CHECK(sink.skips.front().why.ends_with("/projects/1/2/3/4/5: lies deeper than sessions do; import it by itself"));
+}
+
+TEST_CASE("claude code: counts of tokens that no number holds") {
+  const char* const counts =
+      R"("usage":{"input_tokens":9223372036854775807,"output_tokens":1,"cache_read_input_tokens":-9223372036854775808})";
+  std::string line = reply("a", "u", "m", R"({"type":"text","text":"x"})");
+  line.replace(line.find(R"("usage":)"), std::string(R"("usage":{"input_tokens":3,"output_tokens":4})").size(), counts);
+  const CollectedSession session = read_one(user("u", "", "\"hi\"") + line);
+  CHECK(session.lines.back().contains(R"("output":1,"cacheRead":0,)"));
+  CHECK(!session.lines.back().contains(":-"));
+}
+
 TEST_CASE("claude code: the file that tests/api/test_claude_code.py has Claude Code itself go on with") {
   const CollectingSink sink = collected(formats::read_codex, foreign_data / "codex");
   formats::ClaudeCodeFile file("from-codex", "/home/ada/work");

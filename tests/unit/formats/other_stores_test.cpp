@@ -161,6 +161,18 @@ TEST_CASE("openclaw: earlier sessions of a key, a leaf that is not the last entr
   CHECK(sink.skips.front().why.contains("agents/broken/agent/openclaw-agent.sqlite: "));
 }
 
+TEST_CASE("openclaw: a leaf that is no id is named, and makes no line") {
+  const TempDir dir;
+  run_sql(dir / "agents/main/agent/openclaw-agent.sqlite",
+          text_of_file(foreign_data / "openclaw/openclaw-agent.sql") +
+              R"(UPDATE session_transcript_index_state SET leaf_event_id = 'a"}' || char(10) || '{"type":"session"';)");
+  const CollectingSink sink = collected(formats::read_openclaw, dir.path());
+  REQUIRE(sink.sessions.size() == 1);
+  for (const std::string& line : sink.sessions[0].lines) CHECK(!line.contains("import.leaf"));
+  REQUIRE(sink.skips.size() == 1);
+  CHECK(sink.skips.front().why.ends_with(", /leaf_event_id: is no id that an entry may have"));
+}
+
 TEST_CASE("openclaw: a folder of before 2026.8, and one that was written") {
   const CollectingSink sink = collected(formats::read_openclaw, foreign_data / "small");
   CHECK(sink.sessions.size() > 10);

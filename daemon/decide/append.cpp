@@ -88,6 +88,9 @@ class EntryAppender {
       delivery_ = {};
       warn_of_loop();
     }
+    if (request_.to_stream && end_.size > limits::stream_bytes)
+      return fail(Code::content_too_large,
+                  fmt::format("the stream has {} bytes then; a stream may have {}", end_.size, limits::stream_bytes));
     end_.meter = std::move(meter_);
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
@@ -279,6 +282,9 @@ class EntryAppender {
   }
 
   void emit(const transcripts::NewEntry& entry, const context::Entry& read, const transcripts::Written& written) {
+    if (request_.to_stream)
+      return builder_.emit(journal::EventType::message_appended, session_,
+                           R"({"set":{},"message":)" + written.message + "}", request_.topic, json::Edit());
     json::Edit edit;
     edit.set.reserve(9);
     const auto set = [&edit](std::string_view name, std::int64_t number) {

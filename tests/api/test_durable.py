@@ -63,7 +63,8 @@ class Durable(Case):
         super().tearDown()
 
     def reads(self, key, message="none", agent="main"):
-        paths = [path.replace("{agent}", agent).replace("{key}", key).replace("{id}", message) for path in routes()]
+        paths = [path.replace("{agent}", agent).replace("{key}", key).replace("{id}", message)
+                 .replace("{stream}", "memoryEvents") for path in routes()]
         self.assertGreater(len(paths), 10)
         return [("GET", path) for path in paths] + [("POST", "/v1/policy/evaluate", {"sessionKey": key, "channel": "slack"})]
 

@@ -113,7 +113,10 @@ class OpenApi(Case):
         self.say(session["key"])
         self.say(session["key"], query="?topic=t1")
         message = self.messages(session["key"])[0]["id"]
-        values = {"agent": "main", "key": session["key"], "id": message, "topic": "t1", "messageId": message}
+        values = {"agent": "main", "key": session["key"], "id": message, "topic": "t1", "messageId": message,
+                  "stream": "memoryEvents"}
+        if path == "/v1/schemas/{name}":
+            values["name"] = "session"
         if "/admin/tokens/" in path:
             values["id"] = self.ok(self.api.post("/v1/admin/tokens", {"role": "viewer"}), 201)["id"]
         return re.sub(r"\{([^}]*)\}", lambda m: values.get(m.group(1), "x"), path)

@@ -57,6 +57,9 @@ class EntryAppender {
     if (request_.topic && !builder_.state().may_use(session_, done_.file)) {
       return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *request_.topic));
     }
+    if (request_.to_stream && request_.topic == session_.topic_of_key())
+      return fail(Code::reserved_name,
+                  fmt::format("the conversation of {} has the place of the stream", session_.key()));
     if (!known_) {
       need(Need::What::transcript_end);
       return std::move(done_);

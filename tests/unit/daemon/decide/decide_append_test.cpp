@@ -206,7 +206,7 @@ TEST_CASE("a stream has seqs of its own, counts nothing and is bounded") {
   CHECK(world.session(main_key).updated_at == before.updated_at);
   world.state.transcripts.find_or_add("s-topic-stream%3AmemoryEvents.jsonl").size = limits::stream_bytes - 10;
   CHECK(world.refused(command).code == Code::content_too_large);
-  world.run(CreateSession{.key = "telegram:group:g:topic:stream:memoryEvents", .session_id = "g"});
+  world.run(CreateSession{.key = "matrix:channel:!A:e:topic:stream:memoryEvents", .session_id = "g"});
   command.target.key = "g";
   CHECK(world.refused(command).code == Code::reserved_name);
 }

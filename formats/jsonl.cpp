@@ -32,7 +32,7 @@ Result<SessionHead> read_header(std::string_view line) {
   TRY(auto key, text_member(*ours, "/sessiond", "key"));
   TRY(head.topic, text_member(*ours, "/sessiond", "topic"));
   head.key = std::move(key).value_or("");
-  if (head.topic)
+  if (head.topic && !store::is_stream_topic(*head.topic))
     if (const auto valid = store::check_topic(*head.topic); !valid)
       return fail_at("/sessiond/topic", valid.error().detail);
   if (const auto entry = json::find(*ours, "entry")) {

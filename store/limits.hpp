@@ -19,10 +19,12 @@ inline constexpr std::size_t entry_bytes = 1 << 20;       // as stored: without 
 inline constexpr std::size_t previous_sessions = 50;      // in the list of an entry's earlier session ids
 inline constexpr std::size_t previous_bytes = 256 << 10;  // of that list; the oldest ids are dropped
 inline constexpr std::size_t topics = 1'000;              // of one session; more that foreign programs made are served
-inline constexpr std::size_t archive_names = 100;         // listed in one reset or deletion; more are only counted
-inline constexpr std::size_t policy_rules = 1'000;        // of the send policy
-inline constexpr std::size_t policy_bytes = 256 << 10;    // of its JSON
-inline constexpr std::size_t token_agents = 1'000;        // that one token may name
+inline constexpr std::size_t stream_bytes = 64 << 20;     // of one stream of a session, as a file
+inline constexpr std::size_t stream_entry_bytes = 256 << 10;  // of an entry of it
+inline constexpr std::size_t archive_names = 100;             // listed in one reset or deletion; more are only counted
+inline constexpr std::size_t policy_rules = 1'000;            // of the send policy
+inline constexpr std::size_t policy_bytes = 256 << 10;        // of its JSON
+inline constexpr std::size_t token_agents = 1'000;            // that one token may name
 
 // --- what one request may ask for ---
 inline constexpr std::size_t page_bytes = 1 << 20;       // of a page of a list, of messages or of events, plus one item

@@ -19,6 +19,7 @@ constexpr std::size_t max_topic_bytes = 128;
 // (".deleted." and a time, 33).
 constexpr std::size_t max_encoded_topic_bytes = 80;
 constexpr std::string_view topic_mark = "-topic-";
+constexpr std::string_view stream_mark = "stream:";
 constexpr std::string_view transcript_extension = ".jsonl";
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -153,7 +154,21 @@ bool valid_entry_id(std::string_view id) {
          std::ranges::all_of(id, [](char c) { return is_alnum(c) || c == '.' || c == '_' || c == ':' || c == '-'; });
 }
 
+std::span<const std::string_view> stream_names() {
+  static constexpr std::array<std::string_view, 4> names{"backgroundTaskEvents", "backgroundJobGroupEvents",
+                                                         "memoryEvents", "usedMemoryReferences"};
+  return names;
+}
+
+std::string stream_topic(std::string_view stream) { return std::string(stream_mark).append(stream); }
+
+bool is_stream_topic(std::string_view topic) {
+  return std::ranges::any_of(stream_names(), [topic](std::string_view name) { return stream_topic(name) == topic; });
+}
+
 Result<void> check_topic(std::string_view topic) {
+  if (is_stream_topic(topic))
+    return fail(Code::reserved_name, fmt::format("\"{}\" is the topic of a stream: use …/streams", topic));
   if (topic.empty() || topic.size() > max_topic_bytes) {
     return fail(Code::invalid_id, fmt::format("a topic has 1 to {} bytes", max_topic_bytes));
   }
@@ -181,6 +196,11 @@ std::optional<std::string> topic_of_file(std::string_view session_id, std::strin
   std::optional<std::string> topic = decode_topic(file);
   if (!topic || !is_clean_text(*topic)) return std::nullopt;
   return topic;
+}
+
+bool is_stream_file(std::string_view session_id, std::string_view file) {
+  const auto topic = topic_of_file(session_id, file);
+  return topic && is_stream_topic(*topic);
 }
 
 bool is_passing(std::string_view name) {

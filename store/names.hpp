@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,13 +57,23 @@ Result<void> check_session_id(std::string_view id);
 Result<void> check_new_session_id(std::string_view id);
 bool valid_entry_id(std::string_view id);  // 1 to 128 of [A-Za-z0-9._:-]
 // 1 to 128 bytes of UTF-8 without control characters, and short enough for a file name when percent-encoded. invalid_id
+// reserved_name for the topic of a stream.
 Result<void> check_topic(std::string_view topic);
+
+// A stream of a session is a list that clients append to, beside its messages. It is stored as the transcript of a
+// topic that is its own, so it is archived, restored and purged with the session.
+std::span<const std::string_view> stream_names();
+// The topic of a stream: stream:memoryEvents.
+std::string stream_topic(std::string_view stream);
+bool is_stream_topic(std::string_view topic);
 
 // <sessionId>.jsonl or <sessionId>-topic-<topic, percent-encoded>.jsonl; the session id must have passed
 // check_session_id. An empty topic is the session itself.
 std::string transcript_file(std::string_view session_id, std::string_view topic);
 // The topic of a transcript, from its file name; nothing for a session's own transcript.
 std::optional<std::string> topic_of_file(std::string_view session_id, std::string_view file);
+// Tells whether a file is the transcript of a stream. Its entries are no messages of the session.
+bool is_stream_file(std::string_view session_id, std::string_view file);
 // Whether this is a lock or a temporary file of a write: <file>.lock, <file>.lock.<pid>.<random>, <file>.tmp,
 // <file>.tmp.old. Transcripts, archives and files put aside never are, whatever dots a session id has.
 bool is_passing(std::string_view name);

@@ -62,6 +62,7 @@ void add_ticket_routes(http::Router& router, Api& api);     // tickets for SSE
 void add_admin_routes(http::Router& router, Api& api);  // whoami, tokens, checkpoint, config, backup, doctor, audit log
 void add_maintenance_routes(http::Router& router, Api& api);  // limits of session.maintenance, orphans
 void add_lock_routes(http::Router& router, Api& api);         // locks shared with foreign programs
+void add_schema_routes(http::Router& router, Api& api);       // JSON Schemas
 void add_login_routes(http::Router& router, Api& api);        // login and logout of browsers
 
 // The sessions that a stream is about.

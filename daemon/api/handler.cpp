@@ -70,7 +70,7 @@ void add_routes(http::Router& router, Api& api) {
         add_export_routes,    add_import_routes,   add_inbound_routes, add_bridge_routes,      add_run_routes,
         add_runner_routes,    add_approval_routes, add_hook_routes,    add_delivery_routes,    add_policy_routes,
         add_event_routes,     add_ticket_routes,   add_admin_routes,   add_maintenance_routes, add_lock_routes,
-        add_login_routes})
+        add_login_routes,     add_schema_routes})
     add(router, api);
   router.show_problems(as_seen);
 }

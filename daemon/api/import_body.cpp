@@ -59,7 +59,8 @@ void complete(ImportedSession& session, std::int64_t now) {
   policy::TokenUsage usage;
   std::int64_t messages = 0;
   for (const ImportedTranscript& transcript : session.transcripts) {
-    messages += static_cast<std::int64_t>(transcript.lines.size());
+    if (!transcript.topic || !store::is_stream_topic(*transcript.topic))
+      messages += static_cast<std::int64_t>(transcript.lines.size());
     const auto begun = json::string_at(transcript.header.empty() ? "{}" : transcript.header, "timestamp");
     if (!first && begun) first = transcripts::parse_iso_time(*begun);
     for (const decide::ImportedLine& line : transcript.lines) {

@@ -92,11 +92,7 @@ Result<Reading> read_reading(const http::Request& request) {
   return reading;
 }
 
-HandlerResult get_page(Api& api, http::Request& request) {
-  if (const auto view = query_text(request, "view"); view == "llm" || view == "summarize")
-    co_return co_await get_model_view(api, request);
-  CO_TRY(auto reading, read_reading(request));
-  CO_TRY(auto source, co_await source_of(api, request));
+HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& source) {
   transcripts::ShownChanges later;
   if (reading.view == transcripts::View::chat) {
     CO_TRY(later, co_await later_changes(api, source));
@@ -133,6 +129,68 @@ HandlerResult get_page(Api& api, http::Request& request) {
   if (source.memory != nullptr) body += R"(,"durable":false)";
   body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source.session_id), source.as_of);
   co_return json_response(std::move(body));
+}
+
+HandlerResult get_page(Api& api, http::Request& request) {
+  if (const auto view = query_text(request, "view"); view == "llm" || view == "summarize")
+    co_return co_await get_model_view(api, request);
+  CO_TRY(const auto reading, read_reading(request));
+  CO_TRY(const auto source, co_await source_of(api, request));
+  co_return co_await page_of(api, reading, source);
+}
+
+// The name of the stream in the path. not_found: there is no such stream.
+Result<std::string> stream_name(const http::Request& request) {
+  const std::string& name = request.params.at(2);
+  if (std::ranges::find(store::stream_names(), name) == store::stream_names().end())
+    return fail(Code::not_found, "there is no stream " + name);
+  return name;
+}
+
+Result<transcripts::NewEntry> stream_entry(std::string_view value, const std::string& stream,
+                                           const std::string& pointer) {
+  if (json::kind(value) != json::Kind::object) return fail_at(pointer, "must be an object");
+  std::string data = json::compact(value);
+  if (data.size() > limits::stream_entry_bytes)
+    return fail_at(pointer, fmt::format("has {} bytes; an entry of a stream may have {}", data.size(),
+                                        limits::stream_entry_bytes));
+  return transcripts::NewEntry{.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", stream, data)};
+}
+
+HandlerResult post_to_stream(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(const auto stream, stream_name(request));
+  CO_TRY(const auto body, body_of(request, api));
+  decide::AppendMessages command{
+      .target = path.target, .append = {.topic = store::stream_topic(stream), .by_daemon = true, .to_stream = true}};
+  auto& entries = command.append.entries;
+  if (const auto list = json::find(body, "entries")) {
+    CO_TRY(auto fields, Fields::of(body));
+    const auto elements = fields.array("entries");
+    CO_TRY(fields.done());
+    command.append.in_list = true;
+    for (const auto element : json::elements(elements.value_or("[]"))) {
+      if (entries.size() == limits::message_entries)
+        co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
+      CO_TRY(auto entry, stream_entry(element, stream, "/entries/" + std::to_string(entries.size())));
+      entries.push_back(std::move(entry));
+    }
+    if (entries.empty()) co_return fail_at("/entries", "is empty");
+  } else {
+    CO_TRY(auto entry, stream_entry(body, stream, ""));
+    entries.push_back(std::move(entry));
+  }
+  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+}
+
+HandlerResult get_stream(Api& api, http::Request& request) {
+  CO_TRY(const auto stream, stream_name(request));
+  CO_TRY(const auto reading, read_reading(request));
+  TranscriptAsked asked{
+      .topic = store::stream_topic(stream), .guard = query_text(request, "sessionId"), .fresh = wants_fresh(request)};
+  CO_TRY(asked.path, session_path(request, api));
+  CO_TRY(const auto source, co_await source_at(api, request, std::move(asked)));
+  co_return co_await page_of(api, reading, source);
 }
 
 HandlerResult get_one(Api& api, http::Request& request) {
@@ -230,6 +288,9 @@ void add_message_routes(http::Router& router, Api& api) {
      {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
       "maxToolChars", "maxMessages", "until"});
   on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "archive", "view"});
+  on("POST", one + "/streams/{stream}", auth::Permission::append, post_to_stream);
+  on("GET", one + "/streams/{stream}", auth::Permission::read, get_stream,
+     {"sessionId", "after", "before", "limit", "order"});
   on("GET", one + "/transcript", auth::Permission::read, get_transcript, {"topic", "sessionId", "archive"});
 }
 

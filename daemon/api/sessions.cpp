@@ -264,6 +264,7 @@ HandlerResult topics(Api& api, http::Request& request) {
   const auto& [files, seq] = found;
   std::string body = "{\"data\":[";
   for (const auto& [topic, file] : files) {
+    if (store::is_stream_topic(topic)) continue;
     if (const auto* memory = api.ledger.parts().memory.transcript(path.agent, file)) {
       append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
                                        memory->count(), memory->updated_at()));

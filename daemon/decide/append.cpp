@@ -57,6 +57,9 @@ class EntryAppender {
     if (request_.topic && !builder_.state().may_use(session_, done_.file)) {
       return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *request_.topic));
     }
+    if (request_.to_stream && request_.topic == session_.topic_of_key())
+      return fail(Code::reserved_name,
+                  fmt::format("the conversation of {} has the place of the stream", session_.key()));
     if (!known_) {
       need(Need::What::transcript_end);
       return std::move(done_);
@@ -88,6 +91,9 @@ class EntryAppender {
       delivery_ = {};
       warn_of_loop();
     }
+    if (request_.to_stream && end_.size > limits::stream_bytes)
+      return fail(Code::content_too_large,
+                  fmt::format("the stream has {} bytes then; a stream may have {}", end_.size, limits::stream_bytes));
     end_.meter = std::move(meter_);
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
@@ -279,6 +285,9 @@ class EntryAppender {
   }
 
   void emit(const transcripts::NewEntry& entry, const context::Entry& read, const transcripts::Written& written) {
+    if (request_.to_stream)
+      return builder_.emit(journal::EventType::message_appended, session_,
+                           R"({"set":{},"message":)" + written.message + "}", request_.topic, json::Edit());
     json::Edit edit;
     edit.set.reserve(9);
     const auto set = [&edit](std::string_view name, std::int64_t number) {

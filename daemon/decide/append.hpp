@@ -19,6 +19,7 @@ struct AppendRequest {
   bool needs_answer = false;                    // the first entry waits for an answer (needs.hpp)
   std::optional<NeedsChange> needs{};           // the entry deletes a message that waits
   bool by_daemon = false;                       // calls and results need not match
+  bool to_stream = false;                       // the topic is that of a stream: nothing is counted in the session
   // By entry: the member `delivery` of its event, a raw object; empty: it is not delivered (delivery_steps.hpp).
   std::vector<std::string> deliveries{};
   std::string event_extra{};  // further members of each event's data, raw: ,"deliver":true…

@@ -7,6 +7,7 @@
 
 #include "daemon/decide/steps.hpp"
 #include "policy/context/entry.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
 #include "transcripts/conversation.hpp"
@@ -107,9 +108,10 @@ class TranscriptContinuer {
       return policy::add_counted(counter.value_or(0), by);
     };
     // The entry that came with the first part may have counted all of them.
-    count("messageCount", counters_.message_count,
-          command_.topic ? more(counters_.message_count, 1)
-                         : std::max(counters_.message_count.value_or(0), static_cast<std::int64_t>(end_.count) + 1));
+    if (!command_.topic || !store::is_stream_topic(*command_.topic))
+      count("messageCount", counters_.message_count,
+            command_.topic ? more(counters_.message_count, 1)
+                           : std::max(counters_.message_count.value_or(0), static_cast<std::int64_t>(end_.count) + 1));
     if (line.usage && command_.counts_usage) {
       count("inputTokens", counters_.input_tokens, more(counters_.input_tokens, line.usage->input));
       count("outputTokens", counters_.output_tokens, more(counters_.output_tokens, line.usage->output));

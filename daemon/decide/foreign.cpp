@@ -5,6 +5,7 @@
 #include "daemon/decide/needs.hpp"
 #include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::decide {
@@ -169,8 +170,10 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
     set.integer("updatedAt", updated = std::max(updated, time));
     if (json::string_at(message, "role") == "user")
       set.integer("lastInteractionAt", interacted = std::max(interacted, time));
-    messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
-    set.integer("messageCount", *messages);
+    if (!owner.topic || !store::is_stream_topic(*owner.topic)) {
+      messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
+      set.integer("messageCount", *messages);
+    }
     const bool answers = !needs.empty() && is_answer(message);
     if (answers) needs = without_need(needs, owner.topic);
     if (answers && !needs.empty()) set.raw("needs", needs);

@@ -118,7 +118,8 @@ class TranscriptCheck {
     old_ += state->old > 0 || (state->has_header && state->version < 3) ? 1 : 0;
     if (const auto held = sessions_.find(session_of(file.name)); held != sessions_.end()) {
       ++held->second.files;
-      held->second.found += static_cast<std::int64_t>(state->entries);
+      if (!store::is_stream_file(held->first, file.name))
+        held->second.found += static_cast<std::int64_t>(state->entries);
     }
     tell_unreadable(path, *state);
     tell_end(path, file, *state);

@@ -7,6 +7,7 @@
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
 #include "transcripts/entry.hpp"
@@ -88,7 +89,7 @@ asio::awaitable<Result<bool>> adopt_one(ledger::Ledger& ledger, std::string acto
                                 agent, file, [first, written = orphan.written](transcripts::Transcript& transcript) {
                                   return told_by(transcript, first, written);
                                 }));
-    count += told.count;
+    if (!store::is_stream_file(orphan.session_id, file)) count += told.count;
     if (first) command.entry = told.entry;
   }
   command.entry.put_int("messageCount", static_cast<std::int64_t>(count));

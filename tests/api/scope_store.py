@@ -165,6 +165,7 @@ class Store:
                 api.post(base + "/typing", {})
                 api.post(base + "/deltas", {"runId": self.mark(place), "text": self.mark(place)})
                 api.post(base + "/messages", {"role": "assistant", "text": self.mark(place)})
+                api.post(base + "/streams/memoryEvents", {"text": self.mark(place)})
                 api.patch(base, {"label": self.mark(place)})
                 api.post(base + "/outbound", {"text": self.mark(place), "mediaUrls": ["https://x/" + self.mark(place)]})
             api.close()

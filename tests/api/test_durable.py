@@ -11,7 +11,7 @@ from harness.sessiond import REPO, Client, eventually
 
 # Every other GET route answers from the state of an agent. The routes of one run, one approval and all open approvals need a run; the
 # lists of a session show the same. Runners are known once they took one. Hooks are a file of their own.
-OF_NO_AGENT = {"/", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/whoami", "/v1/policy/send", "/v1/events",
+OF_NO_AGENT = {"/", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/schemas/{name}", "/v1/whoami", "/v1/policy/send", "/v1/events",
                "/v1/agents/{agent}/events", "/v1/admin/streams", "/v1/admin/tokens", "/v1/admin/locks", "/v1/admin/audit",
                "/v1/admin/config", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/agents/{agent}/sessions/{key}/runs/{id}",
                "/v1/agents/{agent}/sessions/{key}/approvals/{id}", "/v1/approvals", "/v1/runners", "/v1/hooks", "/v1/hooks/{name}",
@@ -63,7 +63,8 @@ class Durable(Case):
         super().tearDown()
 
     def reads(self, key, message="none", agent="main"):
-        paths = [path.replace("{agent}", agent).replace("{key}", key).replace("{id}", message) for path in routes()]
+        paths = [path.replace("{agent}", agent).replace("{key}", key).replace("{id}", message)
+                 .replace("{stream}", "memoryEvents") for path in routes()]
         self.assertGreater(len(paths), 10)
         return [("GET", path) for path in paths] + [("POST", "/v1/policy/evaluate", {"sessionKey": key, "channel": "slack"})]
 

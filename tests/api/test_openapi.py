@@ -91,6 +91,8 @@ class Document(Case):
         get(one + "/messages", S(found["data"][0]["key"], "main", "messages") + "?view=chat")
         self.assertTrue(get("/v1/sessions", "/v1/sessions?needs=answer")["data"][0]["needs"])
         post(one + "/messages", S(key, "main", "messages"), {"role": "assistant", "text": "a", "usage": {"input": 1}}, 201)
+        post(one + "/streams/{stream}", S(key, "main", "streams", "memoryEvents"), {"event": "saved"}, 201)
+        get(one + "/streams/{stream}", S(key, "main", "streams", "memoryEvents"))
         post(one + "/outbound", S(key, "main", "outbound"), {"text": "b", "mediaUrls": ["https://x/y.png"], "usage": {"output": 2}}, 201)
         self.check("patch", one, self.api.request("PATCH", S(key), {"label": "x", "queueCap": 3}, {"Content-Type": "application/json"}), 200)
         for view in ("full", "chat"):

@@ -45,7 +45,7 @@ class Scope(Case):
     def fill(self, path, agent, place):
         topic = getattr(place, "topic", None) or "t"
         return (path.replace("{agent}", agent).replace("{key}", place.key).replace("{topic}", topic)
-                .replace("{id}", place.message_id or "nosuch"))
+                .replace("{id}", place.message_id or "nosuch").replace("{stream}", "memoryEvents"))
 
     def sweep(self, token):
         """Every GET there is, of everything there is; the answers by what was asked."""
@@ -164,7 +164,7 @@ class Scope(Case):
                         if "{agent}" not in path or (method, path.rsplit("/", 1)[1]) in (("POST", "sessions"), ("PUT", "{key}")):
                             continue
                         there = path.replace("{agent}", agent).replace("{key}", f"agent:{agent}:slack:group:x")
-                        there = there.replace("{topic}", "t").replace("{id}", "m")
+                        there = there.replace("{topic}", "t").replace("{id}", "m").replace("{stream}", "memoryEvents")
                         for body in self.bodies(path) if method in ("PUT", "POST", "PATCH") else [None]:
                             token.same(method, there, there.replace(agent, absent), body, None, [(agent, absent)])
                 self.settle(token)

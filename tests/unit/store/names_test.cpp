@@ -191,6 +191,23 @@ TEST_CASE("entry ids") {
   CHECK_FALSE(valid_entry_id("a/b"));
 }
 
+TEST_CASE("the topic of a stream is no client's") {
+  CHECK(store::stream_topic("memoryEvents") == "stream:memoryEvents");
+  for (const std::string_view name : store::stream_names()) {
+    const std::string topic = store::stream_topic(name);
+    CHECK(store::is_stream_topic(topic));
+    CHECK(store::check_topic(topic).error().code == Code::reserved_name);
+    CHECK(store::is_stream_file("s", store::transcript_file("s", topic)));
+    CHECK_FALSE(store::is_stream_file("s", store::transcript_file("other", topic)));
+  }
+  for (const std::string_view topic :
+       {"memoryEvents", "stream:", "stream:other", "Stream:memoryEvents", "stream:memoryEvents2"}) {
+    CHECK_FALSE(store::is_stream_topic(topic));
+    CHECK(store::check_topic(topic).has_value());
+  }
+  CHECK_FALSE(store::is_stream_file("s", "s.jsonl"));
+}
+
 TEST_CASE("topics round-trip through file names, each to a file of its own") {
   const std::string longest_id(128, 'a');
   std::set<std::string> files;

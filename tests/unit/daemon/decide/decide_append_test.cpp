@@ -1,5 +1,6 @@
 #include "daemon/decide/commands.hpp"
 
+#include "store/limits.hpp"
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -185,6 +186,29 @@ TEST_CASE("an id whose hash is another's is no duplicate") {
   world.state.transcripts.find_or_add("s.jsonl").ids->insert(transcripts::id_hash("y"));
   CHECK(world.run(append({R"({"role":"user","text":"a","id":"y"})"})).events.size() == 1);
   CHECK(world.asked.size() == 1);
+}
+
+TEST_CASE("a stream has seqs of its own, counts nothing and is bounded") {
+  WithSession world;
+  world.run(append({hello}));
+  const Session before = world.session(main_key);
+  AppendMessages command =
+      append({R"({"type":"custom","customType":"memoryEvents","data":{"n":1}})"}, "stream:memoryEvents");
+  command.append.to_stream = true;
+  world.now += 1000;
+  for (const std::string_view seq : {"0", "1"}) {
+    const Decision done = world.run(command);
+    CHECK(at(done.body, "firstSeq") == seq);
+    CHECK(at(done.events.back().data, "set") == "{}");
+  }
+  CHECK(world.entries("s-topic-stream%3AmemoryEvents.jsonl").size() == 2);
+  CHECK(world.session(main_key).message_count == before.message_count);
+  CHECK(world.session(main_key).updated_at == before.updated_at);
+  world.state.transcripts.find_or_add("s-topic-stream%3AmemoryEvents.jsonl").size = limits::stream_bytes - 10;
+  CHECK(world.refused(command).code == Code::content_too_large);
+  world.run(CreateSession{.key = "matrix:channel:!A:e:topic:stream:memoryEvents", .session_id = "g"});
+  command.target.key = "g";
+  CHECK(world.refused(command).code == Code::reserved_name);
 }
 
 TEST_CASE("usage and compactions are counted") {

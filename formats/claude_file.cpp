@@ -89,7 +89,10 @@ std::filesystem::path ClaudeCodeFile::path() const {
   std::string folder;
   for (const char c : cwd_) {
     const bool kept = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    folder += kept ? c : '-';
+    const auto byte = static_cast<unsigned char>(c);
+    const bool goes_on = (byte & 0xC0) == 0x80;  // of a character that is there already
+    if (kept || !goes_on) folder += kept ? c : '-';
+    if (byte >= 0xF0) folder += '-';  // one for each UTF-16 unit
   }
   return std::filesystem::path("projects") / folder / (session_id_ + ".jsonl");
 }

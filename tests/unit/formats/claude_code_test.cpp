@@ -126,6 +126,7 @@ TEST_CASE("claude code: a file that is written is read again as what it was") {
     CHECK(after.sessions.front().head.id == before.sessions.front().head.id);
     CHECK(roles_of(path_to_leaf(after.sessions.front())) == roles_of(path_to_leaf(before.sessions.front())));
   }
+  CHECK(formats::ClaudeCodeFile("s", "/home/andré/日😀").path().parent_path() == "projects/-home-andr-----");
   formats::ClaudeCodeFile named("my-session", "/");
   CHECK(named.session_id().size() == 36);
   CHECK(named.session_id() == formats::ClaudeCodeFile("my-session", "/").session_id());

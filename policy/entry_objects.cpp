@@ -9,7 +9,7 @@
 #include <span>
 
 #include "policy/pointer.hpp"
-#include "policy/secret_scan.hpp"
+#include "policy/redaction.hpp"
 #include "policy/usage.hpp"
 #include "store/limits.hpp"
 

@@ -27,6 +27,7 @@ struct Config {
   enum class LogLevel : std::uint8_t { trace, debug, info, warn, error };
   enum class LogFormat : std::uint8_t { text, json };
   enum class SecretScan : std::uint8_t { off, warn, reject };
+  enum class MessageScan : std::uint8_t { off, redact, reject, warn };
   enum class Pairs : std::uint8_t { off, warn, strict };
   enum class CompactionTime : std::uint8_t { both, run_start, after_turn };
 
@@ -213,6 +214,7 @@ struct Config {
   };
   struct Policy {
     SecretScan secret_scan = SecretScan::reject;
+    MessageScan secret_scan_messages = MessageScan::warn;
   };
   struct Cors {
     std::vector<std::string> allowed_origins{};

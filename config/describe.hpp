@@ -328,6 +328,9 @@ void describe(Visitor& v, AConfig& c) {
     v.key("secretScan", c.policy.secret_scan, Any{},
           "The treatment of a session entry that holds something like a well-known kind of key or token. reject: "
           "422. warn: a line in the log.");
+    v.key("secretScanMessages", c.policy.secret_scan_messages, Any{},
+          "The treatment of a message that holds such a key. warn: it is stored, and the reply and the log name the "
+          "place. redact: \"[redacted: Anthropic key]\" is stored and sent in its place. reject: 422.");
   });
   v.group("cors", "Pages of other sites.", [&] {
     v.key("allowedOrigins", c.cors.allowed_origins, TextRule{origin_fault},

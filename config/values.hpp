@@ -51,6 +51,8 @@ template <>
 inline constexpr std::array<std::string_view, 2> enum_names<Config::LogFormat>{"text", "json"};
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::SecretScan>{"off", "warn", "reject"};
+template <>
+inline constexpr std::array<std::string_view, 4> enum_names<Config::MessageScan>{"off", "redact", "reject", "warn"};
 
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::Pairs>{"off", "warn", "strict"};

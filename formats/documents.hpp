@@ -7,17 +7,25 @@
 
 #include "formats/json.hpp"
 #include "formats/manager.hpp"
+#include "formats/relavium.hpp"
 #include "formats/robota.hpp"
 
 namespace sessiond::formats {
 
+inline constexpr std::string_view yaml_type = "application/yaml";
+
 struct DocumentFormat {
   std::string_view name;
+  // Null: it is only written.
   Result<void> (*read)(std::string_view document, const ReadOptions& options, Sink& sink);
   std::unique_ptr<Writer> (*write)(SessionFacts facts);
+  std::string_view content_type = "application/json";
 };
-inline constexpr std::array<DocumentFormat, 3> document_formats{
-    {{"json", read_json, write_json}, {"robota", read_robota, write_robota}, {"manager", read_manager, write_manager}}};
+inline constexpr std::array<DocumentFormat, 4> document_formats{
+    {{"json", read_json, write_json},
+     {"robota", read_robota, write_robota},
+     {"manager", read_manager, write_manager},
+     {"relavium-yaml", nullptr, write_relavium, yaml_type}}};
 
 // Null: there is none of this name.
 constexpr const DocumentFormat* document_format(std::string_view name) {

@@ -60,7 +60,7 @@ class RobotaWriter final : public Writer {
     first_ = true;
     return "],\"history\":[";
   }
-  bool wants_history() const override { return true; }
+  std::vector<Pass> passes() const override { return {Pass::path, Pass::all}; }
   void history(std::string& out, const StoredEntry& stored) override {
     const ReadEntry entry(stored.line);
     if (const std::string_view data = entry.history(robota); !data.empty()) {

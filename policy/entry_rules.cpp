@@ -46,7 +46,7 @@ constexpr std::array<Fields, 9> fields_by_type{
        "runtimeMs"}},
      {Type::object,
       {"cliSessionIds", "origin", "forkedFrom", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
-       "agentSnapshot"}},
+       "agentSnapshot", "context"}},
      {Type::list, {"fallbackChain", "tools"}},
      {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun"}},
      {Type::time,

@@ -12,7 +12,7 @@ constexpr auto copied = std::to_array<std::string_view>(
      // levels
      "thinkingLevel", "verboseLevel", "reasoningLevel", "elevatedLevel", "responseUsage",
      // how the agent runs
-     "execHost", "execSecurity", "execAsk", "execNode", "cwd", "compactInstructions",
+     "execHost", "execSecurity", "execAsk", "execNode", "cwd", "context", "compactInstructions",
      // what it may do, and how many of its turns are used up
      "agentRef", "agentSnapshot", "fallbackChain", "tools", "guardrails", "permissionMode", "sendPolicy", "turnCap",
      "turnCount"});

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 25> cleared{
 
 // The fields that every reset keeps, unless they are cleared above: which session and chat this is, where its replies
 // go, which agent it has, and what that may do. A reset is no way around a guardrail.
-constexpr std::array<std::string_view, 37> identity{
+constexpr std::array<std::string_view, 38> identity{
     "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral", "durable",
     "previousSessions", "spawnedBy", "spawnDepth", "parentSessionKey",
     // delivery and origin
@@ -34,7 +34,7 @@ constexpr std::array<std::string_view, 37> identity{
     // the chat
     "chatType", "groupId", "subject", "groupChannel", "room", "space", "key", "agent",
     // the agent
-    "agentRef", "agentSnapshot", "fallbackChain", "tools", "guardrails", "permissionMode", "turnCap"};
+    "agentRef", "agentSnapshot", "fallbackChain", "tools", "guardrails", "permissionMode", "turnCap", "context"};
 
 template <std::size_t N>
 bool in(const std::array<std::string_view, N>& names, std::string_view name) {

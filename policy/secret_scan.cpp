@@ -4,10 +4,6 @@
 #include <array>
 #include <cstdint>
 
-#include "policy/pointer.hpp"
-#include "store/json/raw_json.hpp"
-#include "store/limits.hpp"
-
 namespace sessiond::policy {
 namespace {
 
@@ -244,101 +240,89 @@ Found found_at(std::string_view text, std::size_t at, char before) {
   }
 }
 
-// Walks through a JSON value and collects a fault for each secret.
-class Walk {
- public:
-  explicit Walk(std::string_view begin) : begin_(begin) {}
-
-  void look(std::string_view value) {
-    if (faults.size() >= most_faults) return;
-    switch (json::kind(value)) {
-      case json::Kind::object:
-        for (const json::Member& member : json::members(value)) {
-          if (secret(member.name, "has a member whose name looks like")) continue;
-          path_.push_back({.name = member.name});
-          look(member.value);
-          path_.pop_back();
-        }
-        break;
-      case json::Kind::array: {
-        std::size_t index = 0;
-        for (const std::string_view element : json::elements(value)) {
-          path_.push_back({.index = index++});
-          look(element);
-          path_.pop_back();
-        }
-        break;
-      }
-      case json::Kind::string:
-        secret(value.substr(1, value.size() - 2), "looks like");
-        break;
-      default:
-        break;
-    }
-  }
-
-  std::vector<Fault> faults;
-
- private:
-  static constexpr std::size_t most_faults = 20;
-
-  // One level of the current position. It becomes part of a pointer only for a fault: names may be long, elements many.
-  struct Step {
-    std::string_view name{};  // of a member, still escaped
-    std::size_t index = 0;    // of an element
+// The first two characters of everything that found_at() finds: most words are passed over by a look at this table.
+constexpr auto begins_pair = [] {
+  std::array<std::uint64_t, 1024> bits{};
+  const auto add = [&bits](char a, char b) {
+    const auto pair = static_cast<unsigned>(static_cast<unsigned char>(a)) << 8U | static_cast<unsigned char>(b);
+    bits[pair / 64] |= std::uint64_t{1} << pair % 64;
   };
-  std::string pointer() const {
-    std::string out(begin_);
-    for (const Step& step : path_) {
-      out = pointer_to(out, step.name.data() == nullptr ? std::to_string(step.index)
-                                                        : json::unescape(step.name.substr(0, limits::fault_bytes)));
-    }
-    return out;
-  }
+  for (const Shape& shape : shapes)
+    for (const std::string_view prefix : shape.prefixes)
+      if (prefix.size() > 1) add(prefix[0], prefix[1]);
+  for (const std::string_view pair : {":A", "--", "ey", "SG", "sk", "sd"}) add(pair[0], pair[1]);
+  for (const char begin : {'M', 'N', 'O'})  // of a bot's id in base64
+    for (const char c : {'D', 'T', 'j', 'z'}) add(begin, c);
+  return bits;
+}();
+bool may_begin(std::string_view text, std::size_t at) {
+  if (!begins_secret[static_cast<unsigned char>(text[at])] || at + 1 >= text.size()) return false;
+  const auto pair =
+      static_cast<unsigned>(static_cast<unsigned char>(text[at])) << 8U | static_cast<unsigned char>(text[at + 1]);
+  return (begins_pair[pair / 64] >> pair % 64 & 1U) != 0;
+}
 
-  bool secret(std::string_view inner, std::string_view what) {
-    const Found found = inner.contains('\\') ? find_secret(json::unescape(inner)) : find_secret(inner);
-    if (!found) return false;
-    std::string detail(what);
-    detail.append(std::string_view("AO").contains(found->kind.front()) ? " an " : " a ");
-    detail.append(found->kind).append(", which must not be stored in a session (policy.secretScan)");
-    faults.push_back({pointer(), std::move(detail)});
-    return true;
-  }
+// Returns the character before `at`; a space if it is the end of an escape, as in "\nsk-": no letter of a word.
+char before(std::string_view text, std::size_t at) {
+  if (at == 0 || (at >= 2 && text[at - 2] == '\\')) return ' ';
+  return at >= 6 && text[at - 6] == '\\' && text[at - 5] == 'u' ? ' ' : text[at - 1];
+}
 
-  std::string_view begin_;
-  std::vector<Step> path_;
-};
+// Tells whether a prefix of a secret stands at `at`, or so much of one as the JSON string has left.
+bool prefix_at(std::string_view json, std::size_t at) {
+  const std::string_view rest = json.substr(at, 32);
+  const std::string_view left = rest.substr(0, rest.find('"'));
+  const auto begins = [&](std::string_view prefix) {
+    return left.starts_with(prefix) || (left.size() < rest.size() && prefix.starts_with(left));
+  };
+  if (begins("sk-") || begins("sd_")) return true;
+  return std::ranges::any_of(shapes, [&](const Shape& shape) {
+    return std::ranges::any_of(shape.prefixes,
+                               [&](std::string_view prefix) { return !prefix.empty() && begins(prefix); });
+  });
+}
 
 }  // namespace
 
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) {
   for (std::size_t at = from; at < text.size(); ++at) {
-    if (!begins_secret[static_cast<unsigned char>(text[at])]) continue;
-    if (Found found = found_at(text, at, at == 0 ? ' ' : text[at - 1])) return found;
+    if (!may_begin(text, at)) continue;
+    if (Found found = found_at(text, at, before(text, at))) return found;
   }
   return {};
 }
 
-std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer) {
-  // Most values have no secret, which one scan of the raw text shows. Escapes could hide one, so values with escapes
-  // are walked through.
-  if (!value.contains('\\') && !find_secret(value)) return {};
-  Walk walk(pointer);
-  walk.look(value);
-  return std::move(walk.faults);
+bool may_hold_secret(std::string_view json) {
+  for (std::size_t at = 0; at + 1 < json.size(); ++at) {
+    if (json[at] == '\\') {  // escapes hide what a plain writer would not escape: \u0073k-, and slashes
+      const std::string_view escape = json.substr(at, 5);
+      if (escape.starts_with("\\/") ||
+          (escape.starts_with("\\u00") && escape.size() == 5 && escape[4] >= '2' && escape[4] <= '7'))
+        return true;
+      ++at;
+      continue;
+    }
+    if (!may_begin(json, at)) continue;
+    const char last = before(json, at);
+    if (found_at(json, at, last) || (!in(alnum, last) && prefix_at(json, at))) return true;
+  }
+  return false;
 }
 
-std::string without_secrets(std::string_view text) {
+std::string replace_secrets(std::string_view text, const std::function<std::string(std::string_view kind)>& with) {
   std::string out;
   std::size_t from = 0;
   for (Found found = find_secret(text); found; found = find_secret(text, from)) {
     // The digits of a bot token may overlap the secret before it.
     if (found->at > from) out += text.substr(from, found->at - from);
-    out += "(secret)";
+    out += with(found->kind);
     from = std::max(from, found->at + found->size);
   }
   return out.append(text.substr(from));
+}
+
+std::string without_secrets(std::string_view text) {
+  return replace_secrets(text, [](std::string_view) { return std::string("(secret)"); });
 }
 
 }  // namespace sessiond::policy

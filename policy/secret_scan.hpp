@@ -16,12 +16,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "store/problem.hpp"
 
 namespace sessiond::policy {
 
@@ -33,11 +31,13 @@ struct SecretFound {
 // Returns the first secret at or after `from`.
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from = 0);
 
-// Returns a fault for each string with a secret in a JSON value that json::check has accepted; at most 20. Their
-// pointers begin with `pointer`. Neither pointer nor detail holds a secret: if the name of a member is one, the fault
-// points to the object.
-std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer);
+// Tells whether JSON text may hold a secret, in little more than one step a byte. False: it has none, neither behind
+// escapes nor cut into texts that follow each other, as long as the first has two characters of it. True: a look at its
+// strings is needed (redaction.hpp).
+bool may_hold_secret(std::string_view json);
 
+// Returns the text with each secret replaced by what `with` makes of its kind.
+std::string replace_secrets(std::string_view text, const std::function<std::string(std::string_view kind)>& with);
 // Returns the text with each secret replaced by "(secret)".
 std::string without_secrets(std::string_view text);
 

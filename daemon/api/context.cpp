@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "daemon/api/asking.hpp"
+#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/context/compaction.hpp"
@@ -345,7 +346,7 @@ void add_context_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window"});
-  on("POST", one + "/compact", auth::Permission::append, compact, {"topic"});
+  on("POST", one + "/compact", auth::Permission::append, scanned<compact>, {"topic"});
   on("POST", one + "/repair", auth::Permission::append, repair, {"topic"});
 }
 

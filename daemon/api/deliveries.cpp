@@ -5,6 +5,7 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/message_scan.hpp"
 #include "daemon/decide/delivery_commands.hpp"
 
 namespace sessiond::api {
@@ -292,7 +293,7 @@ void add_delivery_routes(http::Router& router, Api& api) {
   on("GET", one, auth::Permission::read, get_delivery);
   on("DELETE", one, auth::Permission::maintenance, drop_delivery);
   on("POST", one + "/ack", auth::Permission::deliver, ack);
-  on("POST", one + "/nack", auth::Permission::deliver, nack);
+  on("POST", one + "/nack", auth::Permission::deliver, scanned<nack>);
   on("POST", one + "/extend", auth::Permission::deliver, extend_delivery);
   on("POST", one + "/retry", auth::Permission::maintenance, retry_delivery);
 }

@@ -93,35 +93,30 @@ asio::awaitable<Result<void>> DocumentExport::begin(std::unique_ptr<formats::Wri
     if (!more) break;
   }
   CO_TRY(text_, writer_->begin());
-  enter(Phase::messages);
+  passes_ = writer_->passes();
+  surveying_ = false;
+  at_ = 0;
   co_return Result<void>{};
 }
 
 asio::awaitable<Result<std::string>> DocumentExport::next() {
-  while (phase_ != Phase::done) {
+  while (!passes_.empty() && text_.empty()) {
     CO_TRY(auto more, co_await step());
     if (more) {
-      text_ += *more;
-    } else if (phase_ == Phase::messages) {
-      text_ += writer_->middle();
-      enter(writer_->wants_history() ? Phase::history : Phase::done);
-    } else {
-      enter(Phase::done);
+      text_ = std::move(*more);
+      continue;
     }
-    if (phase_ == Phase::done) text_ += writer_->end();
-    if (!text_.empty()) break;
+    if (std::exchange(in_first_pass_, false)) text_ = writer_->middle();
+    passes_.erase(passes_.begin());
+    at_ = 0;
+    if (passes_.empty()) text_ += writer_->end();
   }
   co_return std::exchange(text_, {});
 }
 
-void DocumentExport::enter(Phase phase) {
-  phase_ = phase;
-  at_ = 0;
-}
-
 std::vector<transcripts::SeqSpan> DocumentExport::rest() const {
   std::vector<transcripts::SeqSpan> spans;
-  if (phase_ != Phase::messages) {
+  if (surveying_ || passes_.front() == formats::Pass::all) {
     if (at_ < entries_) spans.push_back({at_, entries_ - 1});
     return spans;
   }
@@ -165,9 +160,9 @@ std::string DocumentExport::take(const std::vector<transcripts::StoredLine>& lin
       const auto change = changes_.find(transcripts::entry_id(line, seq));
       if (change != changes_.end()) entry.change = &change->second;
     }
-    if (phase_ == Phase::survey) {
+    if (surveying_) {
       writer_->survey(entry);
-    } else if (phase_ == Phase::messages) {
+    } else if (passes_.front() == formats::Pass::path) {
       writer_->message(out, entry);
     } else {
       writer_->history(out, entry);

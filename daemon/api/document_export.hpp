@@ -22,11 +22,9 @@ class DocumentExport {
   asio::awaitable<Result<std::string>> next();
 
  private:
-  enum class Phase : std::uint8_t { survey, messages, history, done };
-  // Passes the next entries of a phase to the writer; the text that it made. Nothing: there are no more.
+  // Passes the next entries of this pass to the writer; the text that it made. Nothing: there are no more.
   asio::awaitable<Result<std::optional<std::string>>> step();
-  void enter(Phase phase);
-  std::vector<transcripts::SeqSpan> rest() const;  // of the phase
+  std::vector<transcripts::SeqSpan> rest() const;  // of this pass
   std::string take(const std::vector<transcripts::StoredLine>& lines);
   bool on_path(std::uint64_t seq) const;
 
@@ -36,10 +34,12 @@ class DocumentExport {
   std::vector<transcripts::SeqSpan> path_{};
   transcripts::ShownChanges changes_{};
   std::uint64_t entries_ = 0;
-  std::uint32_t leaf_ = 0;  // a checksum of the last entry of path_
-  Phase phase_ = Phase::survey;
-  std::uint64_t at_ = 0;  // the next entry of the phase has this seq, or a later one
-  std::string text_{};    // not given yet
+  std::uint32_t leaf_ = 0;               // a checksum of the last entry of path_
+  std::vector<formats::Pass> passes_{};  // to come, the present one first; empty during the survey and at the end
+  bool surveying_ = true;
+  bool in_first_pass_ = true;  // after the survey
+  std::uint64_t at_ = 0;       // the next entry of the pass has this seq, or a later one
+  std::string text_{};         // not given yet
 };
 
 // The first line of a transcript if it is a header, else "".

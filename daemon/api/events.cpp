@@ -1,6 +1,7 @@
 // Event streams over everything, an agent or a session, as Server-Sent Events or, with ?poll=1, as JSON pages. Also
 // ephemeral events (typing, text deltas), which are published to open streams and not stored.
 #include "daemon/api/bridge_fields.hpp"
+#include "daemon/api/message_scan.hpp"
 #include "daemon/api/tickets.hpp"
 #include "daemon/decide/run_commands.hpp"
 
@@ -117,8 +118,8 @@ void add_event_routes(http::Router& router, Api& api) {
   on("GET", "/v1/events", auth::Permission::stream, whole_stream, query);
   on("GET", "/v1/agents/{agent}/events", auth::Permission::stream, agent_stream, query);
   on("GET", session + "/events", auth::Permission::stream, session_stream, query);
-  on("POST", session + "/typing", auth::Permission::send, typing);
-  on("POST", session + "/deltas", auth::Permission::write, deltas);
+  on("POST", session + "/typing", auth::Permission::send, scanned<typing>);
+  on("POST", session + "/deltas", auth::Permission::write, scanned<deltas>);
 }
 
 }  // namespace sessiond::api

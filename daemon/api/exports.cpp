@@ -19,19 +19,24 @@ namespace {
 
 constexpr std::size_t piece_bytes = 256 << 10;  // of a file that is sent
 
-// --- json, robota, manager ---
+// --- json, robota, manager, relavium-yaml ---
 
 asio::awaitable<Result<http::Response>> export_document(Api& api, const TranscriptSource& source,
                                                         const formats::DocumentFormat& format) {
   const auto document = std::make_shared<DocumentExport>(api, source);
-  formats::SessionFacts facts{.id = source.session_id, .header = co_await header_of(api, source)};
+  formats::SessionFacts facts{
+      .id = source.session_id, .agent = source.agent, .header = co_await header_of(api, source)};
   if (source.entry != nullptr) facts.entry = *source.entry;
   CO_TRY(co_await document->begin(format.write(std::move(facts))));
-  // A short one has a length; of a long one, the end of the JSON shows whether it is whole.
+  // A short one has a length; of a long one, its end shows whether it is whole.
   CO_TRY(std::string first, co_await document->next());
   CO_TRY(std::string second, co_await document->next());
-  if (second.empty()) co_return json_response(std::move(first));
   http::Response response;
+  response.content_type = format.content_type;
+  if (second.empty()) {
+    response.body = std::move(first);
+    co_return response;
+  }
   response.stream = [document, first = std::move(first),
                      second = std::move(second)](http::StreamWriter& writer) mutable -> asio::awaitable<void> {
     bool open = co_await writer.write({first, second});
@@ -201,7 +206,7 @@ asio::awaitable<Result<http::Response>> export_transcript(Api& api, const Transc
 }
 
 HandlerResult export_session(Api& api, http::Request& request) {
-  CO_TRY(const auto name, query_choice(request, "format", {"json", "robota", "manager", "jsonl"}));
+  CO_TRY(const auto name, query_choice(request, "format", {"json", "robota", "manager", "jsonl", "relavium-yaml"}));
   CO_TRY(const auto with_entry, query_bool(request, "entry"));
   CO_TRY(const auto path, session_path(request, api));
   if (with_entry.value_or(false)) {

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "daemon/api/message_scan.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/staging.hpp"
@@ -215,7 +216,7 @@ void add_fork_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("POST", one + "/fork", auth::Permission::write, fork);
-  on("PUT", one + "/transcript", auth::Permission::write, put_transcript);
+  on("PUT", one + "/transcript", auth::Permission::write, scanned<put_transcript>);
 }
 
 }  // namespace sessiond::api

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "daemon/api/import_body.hpp"
+#include "daemon/api/message_scan.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/ledger/staging.hpp"
 #include "formats/index.hpp"
@@ -305,7 +306,7 @@ HandlerResult import_sessions(Api& api, http::Request& request) {
 }  // namespace
 
 void add_import_routes(http::Router& router, Api& api) {
-  adding(router, api)("POST", "/v1/agents/{agent}/import", auth::Permission::write, import_sessions,
+  adding(router, api)("POST", "/v1/agents/{agent}/import", auth::Permission::write, scanned<import_sessions>,
                       {"format", "ifExists"});
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/api/context.hpp"
+#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
@@ -283,7 +284,7 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
 void add_message_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", auth::Permission::append, post, {"topic"});
+  on("POST", one + "/messages", auth::Permission::append, scanned<post>, {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
      {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
       "maxToolChars", "maxMessages", "until"});

@@ -7,6 +7,7 @@
 
 #include "daemon/api/asking.hpp"
 #include "daemon/api/context.hpp"
+#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/run_commands.hpp"
 #include "store/limits.hpp"
@@ -375,12 +376,12 @@ HandlerResult list_runs(Api& api, http::Request& request) {
 void add_run_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", session + "/runs", auth::Permission::run, start_with_context, {"topic"});
+  on("POST", session + "/runs", auth::Permission::run, scanned<start_with_context>, {"topic"});
   on("GET", session + "/runs", auth::Permission::read, list_runs, {"status", "limit", "cursor"});
   on("GET", session + "/runs/{id}", auth::Permission::read, get_run);
-  on("POST", session + "/runs/{id}/events", auth::Permission::run, tell);
-  on("POST", session + "/runs/{id}/finish", auth::Permission::run, finish);
-  on("POST", session + "/abort", auth::Permission::abort, abort);
+  on("POST", session + "/runs/{id}/events", auth::Permission::run, scanned<tell>);
+  on("POST", session + "/runs/{id}/finish", auth::Permission::run, scanned<finish>);
+  on("POST", session + "/abort", auth::Permission::abort, scanned<abort>);
   on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim_with_context);
 }
 

@@ -1,7 +1,7 @@
 #include "daemon/api/secrets.hpp"
 
 #include "daemon/runtime/log.hpp"
-#include "policy/secret_scan.hpp"
+#include "policy/redaction.hpp"
 
 namespace sessiond::api {
 

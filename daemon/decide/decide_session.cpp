@@ -7,6 +7,7 @@
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "policy/activation.hpp"
+#include "policy/entry_objects.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/pointer.hpp"
 #include "policy/runs/entry_fields.hpp"
@@ -49,10 +50,11 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
   TRY(policy::take_identity(edit, key, state.id(), ""));
   policy::drop_unchanged_run_fields(edit, before);
   TRY(check_name(rules, edit, "", before));
-  TRY(policy::check_entry_edit(edit, policy::Import::yes, "", runs::field_faults(edit, "")));
+  TRY(policy::check_entry_edit(edit, policy::Import::yes, "", form_faults(edit, before, "")));
   TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, sees, there, key, rules, edit));
   policy::normalize_entry_edit(edit);
+  policy::complete_objects(edit);
   TRY(delivery::normalize_patch(edit, json::Index("{}"), "", delivery::Nested::complete));
   if (const auto* id = value_of(edit, "sessionId")) {
     TRY(claim_session_id(builder, json::as_string(*id).value_or(""), key, there));
@@ -188,6 +190,8 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
     if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext")
       member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
+  if (auto faults = policy::object_faults(named, *old, ""); !faults.empty()) return fail_with(std::move(faults));
+  policy::complete_objects(named);
   TRY(runs::check_binding(*old, named, ""));
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, named));
   TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/view.hpp"
+#include "policy/entry_objects.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/runs/entry_fields.hpp"
@@ -36,12 +38,19 @@ const std::string* value_of(const json::Edit& edit, std::string_view name) {
   return found == edit.set.end() ? nullptr : &found->value;
 }
 
+std::vector<Fault> form_faults(const json::Edit& edit, std::string_view before, std::string_view pointer_prefix) {
+  std::vector<Fault> faults = runs::field_faults(edit, pointer_prefix);
+  std::ranges::move(policy::object_faults(edit, before, pointer_prefix), std::back_inserter(faults));
+  return faults;
+}
+
 Result<void> check_new_entry(const Rules& rules, json::Edit& edit) {
   TRY(check_name(rules, edit, "/entry"));
   TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
-  TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry", runs::field_faults(edit, "/entry")));
+  TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry", form_faults(edit, "{}", "/entry")));
   TRY(runs::check_binding("{}", edit, "/entry"));
   policy::normalize_entry_edit(edit);
+  policy::complete_objects(edit);
   return delivery::normalize_patch(edit, json::Index("{}"), "/entry", delivery::Nested::complete);
 }
 

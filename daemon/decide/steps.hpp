@@ -24,6 +24,8 @@ Decision answer_edited(DecisionBuilder& builder, Session session);
 
 // Returns the JSON text that an edit sets the member `name` to. Null if it does not set it.
 const std::string* value_of(const json::Edit& edit, std::string_view name);
+// Returns the faults of fields that have a form of their own: runs::field_faults and policy::object_faults.
+std::vector<Fault> form_faults(const json::Edit& edit, std::string_view before, std::string_view pointer_prefix);
 // Checks the entry that a client gave for a new session and normalises it to the form in which it is stored. Problems
 // point below /entry.
 Result<void> check_new_entry(const Rules& rules, json::Edit& edit);

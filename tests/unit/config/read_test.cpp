@@ -81,7 +81,7 @@ TEST_CASE("every key reaches its field") {
     "deliveries": {"maxAttempts": 1, "maxAgeMs": 1003, "adoptMs": 1004},
     "agents": {"main": {"compactInstructions": "short", "model": "m2", "provider": "p2"}},
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
-    "policy": {"secretScan": "warn"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
+    "policy": {"secretScan": "warn", "secretScanMessages": "redact"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
     "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
   REQUIRE(config.has_value());
   Config wanted;
@@ -94,7 +94,7 @@ TEST_CASE("every key reaches its field") {
   wanted.limits = {2048, 4096, 1024, 21, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
   wanted.routing = {{"matrix"}};
   wanted.session.sanitize_names = true;
-  wanted.policy = {Config::SecretScan::warn};
+  wanted.policy = {Config::SecretScan::warn, Config::MessageScan::redact};
   wanted.cors = {{"https://a.b:1"}};
   wanted.audit = {{}, 100000};
   wanted.journal = {100000, 200000, 3000};

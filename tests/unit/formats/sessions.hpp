@@ -36,7 +36,7 @@ inline std::set<std::uint64_t> path_of(const std::vector<std::string>& lines) {
 
 inline Result<std::string> try_document(std::string_view format, const CollectedSession& session) {
   const auto writer = formats::document_format(format)->write(
-      {.id = session.head.id, .entry = session.head.entry, .header = session.head.header});
+      {.id = session.head.id, .agent = "main", .entry = session.head.entry, .header = session.head.header});
   const std::set<std::uint64_t> path = path_of(session.lines);
   const auto each = [&](auto&& take) {
     for (std::uint64_t seq = 0; seq < session.lines.size(); ++seq)
@@ -44,11 +44,14 @@ inline Result<std::string> try_document(std::string_view format, const Collected
   };
   each([&](const formats::StoredEntry& entry) { writer->survey(entry); });
   TRY(std::string out, writer->begin());
-  each([&](const formats::StoredEntry& entry) {
-    if (entry.on_path) writer->message(out, entry);
-  });
-  out += writer->middle();
-  if (writer->wants_history()) each([&](const formats::StoredEntry& entry) { writer->history(out, entry); });
+  bool first = true;
+  for (const formats::Pass pass : writer->passes()) {
+    each([&](const formats::StoredEntry& entry) {
+      if (pass == formats::Pass::all) writer->history(out, entry);
+      if (pass == formats::Pass::path && entry.on_path) writer->message(out, entry);
+    });
+    if (std::exchange(first, false)) out += writer->middle();
+  }
   return out + writer->end();
 }
 

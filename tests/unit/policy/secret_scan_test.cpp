@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/redaction.hpp"
 #include "store/json/raw_json.hpp"
 
 using namespace sessiond;

@@ -302,8 +302,8 @@ Result<void> GooseStore::rows(const Database& from, GooseReader& reader, const s
 
 Result<void> GooseStore::database(const fs::path& path) {
   TRY(const auto from, Database::open(path));
-  const auto has = from.columns("sessions");
-  const auto message_columns = from.columns("messages");
+  TRY(const auto has, from.columns("sessions"));
+  TRY(const auto message_columns, from.columns("messages"));
   if (!has.contains("id") || !message_columns.contains("content_json"))
     return fail(Code::degraded, path.native() + ": has no tables sessions and messages as Goose makes them");
   const auto column = [&has](std::string_view name) {
@@ -328,6 +328,7 @@ Result<void> GooseStore::database(const fs::path& path) {
     GooseReader reader(sink_, path.native());
     TRY(reader.begin(head));
     TRY(rows(from, reader, id, message_columns));
+    TRY(from.unchanged());
     TRY(reader.out().end());
     in_database_.insert(id);
   }

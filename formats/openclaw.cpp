@@ -128,7 +128,8 @@ class OpenclawStore {
 };
 
 Result<void> OpenclawStore::events(const Database& from, const std::string& session, OpenclawTranscript& out) {
-  const bool packed = from.columns("transcript_events").contains("event_zstd");
+  TRY(const auto has, from.columns("transcript_events"));
+  const bool packed = has.contains("event_zstd");
   TRY(auto rows,
       from.query(fmt::format("SELECT seq, event_json, {} FROM transcript_events WHERE session_id = ? ORDER BY seq",
                              packed ? "event_zstd IS NOT NULL" : "0")));
@@ -160,7 +161,8 @@ Result<void> OpenclawStore::window(const Database& from, const std::string& key,
   TRY(out.begin(std::move(head)));
   TRY(events(from, session, out));
   std::string leaf;
-  if (from.columns("session_transcript_index_state").contains("leaf_event_id")) {
+  TRY(const auto index, from.columns("session_transcript_index_state"));
+  if (index.contains("leaf_event_id")) {
     TRY(auto state,
         from.query(
             "SELECT leaf_event_id FROM session_transcript_index_state WHERE session_id = ? AND needs_rebuild = 0"));
@@ -168,14 +170,16 @@ Result<void> OpenclawStore::window(const Database& from, const std::string& key,
     TRY(const bool known, state.next());
     if (known) leaf = state.text(0);
   }
+  TRY(from.unchanged());
   return out.end(leaf);
 }
 
 Result<void> OpenclawStore::database(const fs::path& path) {
   TRY(const auto from, Database::open(path));
-  if (!from.columns("session_nodes").contains("entry_json") ||
-      !from.columns("session_windows").contains("session_key") ||
-      !from.columns("transcript_events").contains("event_json"))
+  TRY(const auto nodes, from.columns("session_nodes"));
+  TRY(const auto windows, from.columns("session_windows"));
+  TRY(const auto all_events, from.columns("transcript_events"));
+  if (!nodes.contains("entry_json") || !windows.contains("session_key") || !all_events.contains("event_json"))
     return fail(
         Code::degraded,
         path.native() + ": has no tables session_nodes, session_windows and transcript_events as OpenClaw makes them");
@@ -211,7 +215,8 @@ Result<void> OpenclawStore::database(const fs::path& path) {
                                    path.native(), lost.text(0))});
   }
   for (const std::string_view table : {"session_transcript_archives", "session_transcript_cold_archives"}) {
-    if (from.columns(table).empty()) continue;
+    TRY(const auto has, from.columns(table));
+    if (has.empty()) continue;
     TRY(auto count, from.query(fmt::format("SELECT count(*) FROM {}", table)));
     TRY(count.next());
     if (count.integer(0) > 0)
@@ -295,14 +300,6 @@ Result<void> OpenclawStore::folder(const fs::path& dir) {
   return others(dir);
 }
 
-// The entries that are there: an object, also when there is no file.
-Result<std::string> entries_of(const fs::path& file) {
-  if (!store::stat_of(file)) return "{}";
-  TRY(std::string there, store::read_file(file));
-  if (const auto why = not_an_object(there)) return fail(Code::degraded, fmt::format("{}: {}", file.native(), *why));
-  return there;
-}
-
 }  // namespace
 
 Result<void> read_openclaw(const fs::path& root, Sink& sink) {
@@ -325,73 +322,6 @@ Result<void> read_openclaw(const fs::path& root, Sink& sink) {
     }
   }
   return any ? Result<void>() : fail(Code::not_found, root.native() + ": holds no store of OpenClaw");
-}
-
-Result<void> OpenclawFolder::begin() {
-  const fs::path sessions = options().dir / "agents" / options().agent / "sessions";
-  TRY(store::make_dirs(sessions));
-  if (!options().replaces && store::stat_of(sessions / "sessions.json"))
-    return fail(Code::session_exists, (sessions / "sessions.json").native() + ": is there already");
-  TRY(entries_of(sessions / "sessions.json"));  // or all the work would be for nothing
-  sessions_ = sessions;
-  return {};
-}
-
-Result<void> OpenclawFolder::session(SessionHead head) {
-  if (sessions_.empty()) TRY(begin());
-  const bool goes_on = head.topic && head.id == head_.id;
-  if (!goes_on) lost_ = false;
-  head_ = std::move(head);
-  if (lost_) return {};
-  const fs::path path = sessions_ / store::transcript_file(
-                                        head_.id, head_.topic.value_or(std::string(store::parse_key(head_.key).topic)));
-  if (!options().replaces && store::stat_of(path)) {
-    skip({.id = head_.key, .why = path.native() + ": is there already"});
-    lost_ = true;
-    return {};
-  }
-  TRY(auto file, store::NewFile::begin(path));
-  file_.emplace(std::move(file));
-  return file_->write(head_.header + '\n');
-}
-
-Result<void> OpenclawFolder::entry(std::string line) {
-  if (lost_) return {};
-  const std::string type = line.contains("\"sessiond.") ? json::string_at(line, "customType").value_or("") : "";
-  if (type == "sessiond.edit" || type == "sessiond.delete")
-    ++left_out_[type + ", which OpenClaw does not know: the first text is shown"];
-  TRY(file_->write(line));
-  return file_->write("\n");
-}
-
-Result<void> OpenclawFolder::end() {
-  if (lost_) return {};
-  const fs::path path = file_->file();
-  const auto placed =
-      file_->place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
-  file_.reset();
-  lost_ = !placed;
-  if (lost_) left_out_.clear();
-  if (!placed && placed.error().code != Code::session_exists) return placed;
-  if (lost_) {
-    skip({.id = head_.key, .why = placed.error().detail});
-    return {};
-  }
-  if (!head_.topic)
-    entries_.set.push_back({head_.key, json::apply(head_.entry, {.set = {{"sessionId", json::quote(head_.id)}}})});
-  tell_written(head_.key, path);
-  tell_left_out(head_.key, std::exchange(left_out_, {}));
-  return {};
-}
-
-Result<void> OpenclawFolder::finish() {
-  if (sessions_.empty()) return {};
-  TRY(auto file, store::NewFile::begin(sessions_ / "sessions.json"));
-  // OpenClaw may have written it since the export began.
-  TRY(const std::string there, entries_of(sessions_ / "sessions.json"));
-  TRY(file.write(json::apply(there, entries_)));
-  TRY(file.write("\n"));
-  return file.place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
 }
 
 }  // namespace sessiond::formats

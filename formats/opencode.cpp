@@ -73,8 +73,10 @@ Result<void> OpencodeStore::messages_of(const Database& from, const std::string&
 
 Result<void> OpencodeStore::database(const fs::path& path) {
   TRY(const auto from, Database::open(path));
-  const Names has = from.columns("session");
-  if (!has.contains("id") || from.columns("message").empty() || from.columns("part").empty())
+  TRY(const Names has, from.columns("session"));
+  TRY(const Names messages, from.columns("message"));
+  TRY(const Names parts, from.columns("part"));
+  if (!has.contains("id") || messages.empty() || parts.empty())
     return fail(Code::degraded, path.native() + ": has no tables session, message and part as opencode makes them");
   std::string members;
   for (const std::string& column : has)
@@ -101,10 +103,12 @@ Result<void> OpencodeStore::database(const fs::path& path) {
     TRY(reader.begin(head, info,
                      revert.empty() || not_an_object(revert) ? "" : json::string_at(revert, "messageID").value_or("")));
     TRY(messages_of(from, id, reader));
+    TRY(from.unchanged());
     TRY(reader.end());
     in_database_.insert(id);
   }
-  if (!from.columns("session_message").empty()) {
+  TRY(const Names session_message, from.columns("session_message"));
+  if (!session_message.empty()) {
     TRY(auto rows,
         from.query("SELECT count(*) FROM session_message WHERE session_id NOT IN (SELECT session_id FROM message)"));
     TRY(rows.next());

@@ -91,13 +91,15 @@ Result<Query> Database::query(std::string_view sql) const {
   return made;
 }
 
-std::set<std::string, std::less<>> Database::columns(std::string_view table) const {
+Result<std::set<std::string, std::less<>>> Database::columns(std::string_view table) const {
   std::set<std::string, std::less<>> names;
-  auto query = this->query("SELECT name FROM pragma_table_info(?)");
-  if (!query) return names;
-  query->bind(1, table);
-  for (auto more = query->next(); more && *more; more = query->next()) names.emplace(query->text(0));
-  return names;
+  TRY(auto query, this->query("SELECT name FROM pragma_table_info(?)"));
+  query.bind(1, table);
+  for (;;) {
+    TRY(const bool more, query.next());
+    if (!more) return names;
+    names.emplace(query.text(0));
+  }
 }
 
 Result<void> Database::unchanged() const {

@@ -42,8 +42,10 @@ class Database {
   // degraded: it is no database, is damaged, or cannot be opened.
   static Result<Database> open(const std::filesystem::path& file);
   Result<Query> query(std::string_view sql) const;
-  std::set<std::string, std::less<>> columns(std::string_view table) const;  // empty: there is no such table
-  // Fails when the file was read without locks, since nobody had it open, and was written meanwhile.
+  // Empty: there is no such table.
+  Result<std::set<std::string, std::less<>>> columns(std::string_view table) const;
+  // Fails when the file was read without locks, since nobody had it open, and was written meanwhile. To be asked before
+  // a session is passed on.
   Result<void> unchanged() const;
   const std::string& file() const { return file_; }
 

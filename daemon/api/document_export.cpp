@@ -16,13 +16,6 @@ namespace {
 constexpr std::size_t step_bytes = 1 << 20;    // of entries read at once
 constexpr std::size_t header_bytes = 1 << 20;  // a longer first line is taken for no header
 
-std::string first_line(std::string_view text) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return {};
-  const std::string_view line = text.substr(0, end);
-  return transcripts::entry_type(line) == "session" ? std::string(line) : std::string();
-}
-
 std::string first_line_of(const std::filesystem::path& path) {
   const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
   if (!file) return {};
@@ -33,7 +26,7 @@ std::string first_line_of(const std::filesystem::path& path) {
     text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     if (text.size() < size) break;
   }
-  return first_line(text);
+  return header_in(text);
 }
 
 // The constants of one export.
@@ -56,10 +49,17 @@ Result<std::uint32_t> checksum_of(auto& transcript, std::uint64_t seq) {
 
 }  // namespace
 
+std::string header_in(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return {};
+  const std::string_view line = text.substr(0, end);
+  return transcripts::entry_type(line) == "session" ? std::string(line) : std::string();
+}
+
 asio::awaitable<std::string> header_of(Api& api, const TranscriptSource& source) {
   if (source.memory != nullptr) {
     const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
-      return first_line(transcript.text());
+      return header_in(transcript.text());
     };
     auto line = co_await ledger::read_memory(api.ledger.parts().env, source.memory, text);
     co_return line ? std::move(*line) : std::string();

@@ -42,7 +42,8 @@ class DocumentExport {
   std::string text_{};         // not given yet
 };
 
-// The first line of a transcript if it is a header, else "".
+// Returns the first line of a transcript if it is a header, else "".
+std::string header_in(std::string_view text);
 asio::awaitable<std::string> header_of(Api& api, const TranscriptSource& source);
 
 }  // namespace sessiond::api

@@ -18,6 +18,7 @@ namespace sessiond::api {
 namespace {
 
 constexpr std::size_t piece_bytes = 256 << 10;  // of a file that is sent
+constexpr int most_tries = 10;                  // to read a transcript that is replaced again and again
 
 // --- json, robota, manager, relavium-yaml ---
 
@@ -130,30 +131,44 @@ asio::awaitable<Result<Whole>> whole_session(Api& api, const http::Request& requ
       });
 }
 
+// Returns the inode of the file that has the name now; 0: none has it.
+asio::awaitable<ino_t> inode_of(Api& api, const std::filesystem::path& file) {
+  const auto status = co_await on_disk(api, [&file] { return store::stat_of(file); });
+  co_return status ? status->st_ino : 0;
+}
+
 asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Request& request, SessionPath path,
                                                        std::optional<std::string> topic, formats::SessionHead head) {
   CO_TRY(const auto source,
          co_await source_at(api, request, {.path = std::move(path), .topic = std::move(topic), .guard = head.id}));
-  const std::string header = co_await header_of(api, source);
-  head.header = header;
   Piece piece;
   if (source.memory != nullptr) {
     const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
       return transcript.text();
     };
     CO_TRY(piece.text, co_await ledger::read_memory(api.ledger.parts().env, source.memory, text));
-    piece.text.replace(0, std::min(piece.text.size(), header.size() + 1), formats::header_with(head) + "\n");
+    head.header = header_in(piece.text);
+    const std::size_t replaced = head.header.empty() ? 0 : head.header.size() + 1;
+    piece.text.replace(0, replaced, formats::header_with(head) + "\n");
     co_return piece;
   }
-  CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
-  if (!tail.exists && head.topic) co_return std::nullopt;
-  piece.text = formats::header_with(head) + "\n";
   piece.file = sessions_folder(api, source.agent) / source.file;
+  transcripts::TranscriptTail tail;
+  std::string header;
+  for (int tries = 0;; ++tries) {  // until the three are of one file
+    const ino_t before = co_await inode_of(api, piece.file);
+    header = co_await header_of(api, source);
+    CO_TRY(tail, co_await transcript_tail(api, source.agent, source.file));
+    piece.inode = co_await inode_of(api, piece.file);
+    if (piece.inode == before) break;
+    if (tries == most_tries) co_return fail(Code::session_reset, "the transcript is being replaced; try again");
+  }
+  if (!tail.exists && head.topic) co_return std::nullopt;
+  head.header = header;
+  piece.text = formats::header_with(head) + "\n";
   piece.offset = header.empty() ? 0 : header.size() + 1;
   piece.end = std::max(tail.size, piece.offset);
   if (!tail.exists) piece.end = piece.offset;
-  const auto status = co_await on_disk(api, [path = piece.file] { return store::stat_of(path); });
-  if (status) piece.inode = status->st_ino;
   piece.ends_in_newline = tail.ends_in_newline || piece.end == piece.offset;
   co_return piece;
 }

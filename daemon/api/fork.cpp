@@ -186,6 +186,7 @@ HandlerResult put_transcript(Api& api, http::Request& request) {
   const auto entries = fields.array("entries");
   if (!entries) fields.fault("entries", "is needed");
   const auto expected = fields.integer("expectedSeq");
+  if (expected && *expected < 0) fields.fault("expectedSeq", "must not be negative");
   CO_TRY(fields.done());
   if (!expected)
     co_return fail(Code::precondition_required, "expectedSeq is needed: the seq that the next entry would get");

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "daemon/api/fields.hpp"
 #include "formats/documents.hpp"
 #include "formats/jsonl.hpp"
 #include "policy/usage.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
@@ -91,6 +93,20 @@ void complete(ImportedSession& session, std::int64_t now) {
     if (transcript.header.empty()) transcript.header = formats::header_of(session.id, first.value_or(now));
 }
 
+// Says why a session that was read is not taken; "": it is.
+std::string fault_of(const ImportedSession& session) {
+  std::set<std::optional<std::string>> topics;
+  for (const ImportedTranscript& transcript : session.transcripts)
+    if (!topics.insert(transcript.topic).second) return fmt::format("the topic {} comes twice", *transcript.topic);
+  topics.erase(std::nullopt);
+  if (topics.size() > limits::topics)
+    return fmt::format("has {} topics, which are more than {}", topics.size(), limits::topics);
+  std::size_t bytes = 0;
+  for (const json::Edit::Set& member : session.entry.set) bytes += member.name.size() + member.value.size();
+  if (bytes > limits::entry_bytes) return fmt::format("its entry has more than {} bytes", limits::entry_bytes);
+  return {};
+}
+
 }  // namespace
 
 Result<ImportBody> read_import(std::string_view body, std::string_view format, std::int64_t now) {
@@ -112,6 +128,12 @@ Result<ImportBody> read_import(std::string_view body, std::string_view format, s
     read.several = read.sessions.size() + read.skips.size() > 1;
     if (!read.several && read.sessions.empty() && !read.skips.empty()) return fail_at("", read.skips.front().why);
   }
+  std::erase_if(read.sessions, [&read](const ImportedSession& session) {
+    std::string fault = fault_of(session);
+    if (fault.empty()) return false;
+    read.skips.push_back({.id = session.id, .why = std::move(fault)});
+    return true;
+  });
   for (ImportedSession& session : read.sessions) complete(session, now);
   return read;
 }

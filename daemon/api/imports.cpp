@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t most_named = 100;         // in `ids` and in `skips`; more are only counted
 constexpr std::size_t append_bytes = 64 << 10;  // of entries that one commit appends
 constexpr std::size_t append_lines = 100;
+constexpr std::size_t unnamed_lines = 10'000;  // without an id, in a row, of a transcript that is there
 
 enum class IfExists : std::uint8_t { skip, replace, go_on };
 
@@ -102,6 +103,10 @@ asio::awaitable<Result<bool>> go_on(Api& api, const http::Request& request, cons
       for (; at < transcript.lines.size(); ++at) {
         const decide::ImportedLine& line = transcript.lines[at];
         if ((bytes >= append_bytes || step.lines.size() >= append_lines) && !line.id.empty()) break;
+        if (step.lines.size() >= unnamed_lines)
+          co_return fail(
+              Code::validation_failed,
+              fmt::format("more than {} entries in a row have no id, by which they are known", unnamed_lines));
         bytes += line.line.size();
         step.lines.push_back(line);
       }
@@ -223,12 +228,15 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
   co_return Result<void>{};
 }
 
-// Compares an index with a session. Returns the changes, an object; nothing if the token sees no such session.
-asio::awaitable<Result<std::optional<std::string>>> named_anew(Api& api, const http::Request& request,
-                                                               const std::string& agent,
-                                                               const formats::IndexedSession& indexed) {
-  auto patch = co_await api.ledger.show(
-      agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<std::optional<std::string>> {
+struct NewName {
+  std::string key{}, patch{};  // the changes, an object
+};
+// Compares an index with a session. Nothing: the token sees no such session.
+asio::awaitable<Result<std::optional<NewName>>> named_anew(Api& api, const http::Request& request,
+                                                           const std::string& agent,
+                                                           const formats::IndexedSession& indexed) {
+  auto named = co_await api.ledger.show(
+      agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<std::optional<NewName>> {
         const decide::Session* session = state.find_session_id(indexed.id);
         if (session == nullptr || !sees(request.principal, state, *session)) return std::nullopt;
         json::ObjectWriter out;
@@ -236,27 +244,27 @@ asio::awaitable<Result<std::optional<std::string>>> named_anew(Api& api, const h
           out.string("name", *indexed.name);
         if (indexed.description && indexed.description != json::string_at(*session->entry(), "description"))
           out.string("description", *indexed.description);
-        return out.text();
+        return NewName{.key = session->key(), .patch = out.text()};
       });
-  if (!patch && patch.error().code == Code::agent_not_found) co_return std::nullopt;
-  co_return patch;
+  if (!named && named.error().code == Code::agent_not_found) co_return std::nullopt;
+  co_return named;
 }
 
 asio::awaitable<Result<void>> import_index(Api& api, const http::Request& request, const std::string& agent,
                                            std::vector<formats::IndexedSession> sessions, Tally& tally) {
   for (const formats::IndexedSession& indexed : sessions) {
-    CO_TRY(const auto patch, co_await named_anew(api, request, agent, indexed));
-    if (!patch) {
+    CO_TRY(const auto named, co_await named_anew(api, request, agent, indexed));
+    if (!named) {
       tally.skip(indexed.id, "is missing: an index has no messages, import the session's own file");
       continue;
     }
-    if (*patch == "{}") {
+    if (named->patch == "{}") {
       tally.skip(indexed.id, "is named so already");
       continue;
     }
-    auto done = check_secrets(api, request, indexed.id, *patch);
+    auto done = check_secrets(api, request, named->key, named->patch);
     if (done) {
-      decide::PatchSession command{.target = {.key = indexed.id}, .patch = *patch};
+      decide::PatchSession command{.target = {.key = named->key}, .patch = named->patch};
       auto reply = co_await api.ledger.commit(agent, {.actor = request.principal.id},
                                               scoped(std::move(command), request.principal));
       if (!reply) done = std::unexpected(std::move(reply.error()));

@@ -138,6 +138,25 @@ class Imports(Folder):
         self.assertEqual((again["updated"], again["skipped"]), (0, 1))
         self.assertIn("none of the entries has an id", again["skips"][0]["why"])
 
+    def test_bodies_that_no_session_has(self):
+        good = "g" + uid()
+        def take_in(*lines, query=""):
+            body = lines_of(*lines, {"type": "session", "id": good}).encode()
+            return self.ok(self.api.post("/v1/agents/main/import?format=jsonl" + query, body))
+        for why, lines in (("the topic t comes twice", [{"sessiond": {}}, {"sessiond": {"topic": "t"}}, {"sessiond": {"topic": "t"}}]),
+                           ("has 1001 topics", [{"sessiond": {}}, *({"sessiond": {"topic": str(n)}} for n in range(1001))]),
+                           ("its entry has more than", [{"sessiond": {"entry": {"label": "x" * (2 << 20)}}}])):
+            session_id = "b" + uid()
+            done = take_in(*({"type": "session", "id": session_id, **line} for line in lines))
+            self.assertEqual([s["id"] for s in done["skips"]][:1], [session_id], done)
+            self.assertIn(why, done["skips"][0]["why"])
+            self.problem(self.api.get(S(session_id)), 404)
+        entries = [{"type": "custom", "customType": "x"}] * 10_002
+        many = {"type": "session", "id": "m" + uid()}
+        self.assertEqual(take_in(many, {"type": "custom", "customType": "x", "id": "a"}, *entries)["skipped"], 1)  # `good` is there
+        done = take_in(many, {"type": "custom", "customType": "x", "id": "b"}, *entries, query="&ifExists=continue")
+        self.assertIn("more than 10000 entries in a row have no id", done["skips"][0]["why"])
+
     def test_what_is_no_file_among_transcripts(self):
         good = uid()
         (self.folder / "good.jsonl").write_text(lines_of({"type": "session", "id": good}))

@@ -18,7 +18,6 @@ namespace sessiond::api {
 namespace {
 
 constexpr std::size_t piece_bytes = 256 << 10;  // of a file that is sent
-constexpr int most_tries = 10;                  // to read a transcript that is replaced again and again
 
 // --- json, robota, manager, relavium-yaml ---
 
@@ -131,12 +130,6 @@ asio::awaitable<Result<Whole>> whole_session(Api& api, const http::Request& requ
       });
 }
 
-// Returns the inode of the file that has the name now; 0: none has it.
-asio::awaitable<ino_t> inode_of(Api& api, const std::filesystem::path& file) {
-  const auto status = co_await on_disk(api, [&file] { return store::stat_of(file); });
-  co_return status ? status->st_ino : 0;
-}
-
 asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Request& request, SessionPath path,
                                                        std::optional<std::string> topic, formats::SessionHead head) {
   CO_TRY(const auto source,
@@ -152,20 +145,16 @@ asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Req
     piece.text.replace(0, replaced, formats::header_with(head) + "\n");
     co_return piece;
   }
-  piece.file = sessions_folder(api, source.agent) / source.file;
-  transcripts::TranscriptTail tail;
-  std::string header;
-  for (int tries = 0;; ++tries) {  // until the three are of one file
-    const ino_t before = co_await inode_of(api, piece.file);
-    header = co_await header_of(api, source);
-    CO_TRY(tail, co_await transcript_tail(api, source.agent, source.file));
-    piece.inode = co_await inode_of(api, piece.file);
-    if (piece.inode == before) break;
-    if (tries == most_tries) co_return fail(Code::session_reset, "the transcript is being replaced; try again");
-  }
+  CO_TRY(const TranscriptFile file, co_await transcript_file(api, source));
+  const transcripts::TranscriptTail& tail = file.tail;
   if (!tail.exists && head.topic) co_return std::nullopt;
+  const std::string header = co_await header_of(api, source);
+  CO_TRY(const TranscriptFile again, co_await transcript_file(api, source));
+  if (again.inode != file.inode) co_return fail(Code::session_reset, "the transcript was replaced; try again");
   head.header = header;
   piece.text = formats::header_with(head) + "\n";
+  piece.file = file.path;
+  piece.inode = file.inode;
   piece.offset = header.empty() ? 0 : header.size() + 1;
   piece.end = std::max(tail.size, piece.offset);
   if (!tail.exists) piece.end = piece.offset;
@@ -213,10 +202,9 @@ asio::awaitable<Result<http::Response>> export_transcript(Api& api, const Transc
     CO_TRY(response.body, co_await ledger::read_memory(api.ledger.parts().env, source.memory, text));
     co_return response;
   }
-  CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
-  if (!tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
-  const auto path = sessions_folder(api, source.agent) / source.file;
-  response.file = http::Response::FileBody{.path = path.string(), .length = tail.size};
+  CO_TRY(const TranscriptFile file, co_await transcript_file(api, source));
+  if (!file.tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
+  response.file = http::Response::FileBody{.path = file.path.string(), .inode = file.inode, .length = file.tail.size};
   co_return response;
 }
 

@@ -259,7 +259,8 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
     CO_TRY(response.body, co_await ledger::read_memory(api.ledger.parts().env, source.memory, text));
     co_return response;
   }
-  CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, source.agent, source.file));
+  CO_TRY(const TranscriptFile file, co_await transcript_file(api, source));
+  const transcripts::TranscriptTail& tail = file.tail;
   if (!tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
   auto range = byte_range(request, tail.size);
   response.headers.emplace_back("Accept-Ranges", "bytes");
@@ -274,8 +275,8 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
     response.headers.emplace_back(
         "Content-Range", fmt::format("bytes {}-{}/{}", bytes.first, bytes.first + bytes.length - 1, tail.size));
   }
-  const auto path = sessions_folder(api, source.agent) / source.file;
-  response.file = http::Response::FileBody{.path = path.string(), .offset = bytes.first, .length = bytes.length};
+  response.file = http::Response::FileBody{
+      .path = file.path.string(), .inode = file.inode, .offset = bytes.first, .length = bytes.length};
   co_return response;
 }
 

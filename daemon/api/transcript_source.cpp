@@ -4,6 +4,7 @@
 
 #include "daemon/api/archives.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
+#include "store/files.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::api {
@@ -138,6 +139,21 @@ asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const
     transcripts::add_later(all, changes);
   }
   co_return all;
+}
+
+asio::awaitable<Result<TranscriptFile>> transcript_file(Api& api, const TranscriptSource& source) {
+  constexpr int most_tries = 10;
+  TranscriptFile file{.path = sessions_folder(api, source.agent) / source.file};
+  const auto inode = [&file]() -> ino_t {
+    const auto status = store::stat_of(file.path);
+    return status ? status->st_ino : 0;
+  };
+  for (int tries = 0; tries < most_tries; ++tries) {
+    file.inode = co_await on_disk(api, inode);
+    CO_TRY(file.tail, co_await transcript_tail(api, source.agent, source.file));
+    if (file.inode == co_await on_disk(api, inode)) co_return file;
+  }
+  co_return fail(Code::session_reset, "the transcript is being replaced; try again");
 }
 
 }  // namespace sessiond::api

@@ -1,6 +1,9 @@
 // Finds the transcript that a GET reads: of a session or one of its topics, or an archived one.
 #pragma once
 
+#include <sys/types.h>
+
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +49,16 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
 
 // Reads what later transcripts tell of the messages of an archived one; of a session's own transcript, nothing.
 asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const TranscriptSource& source);
+
+// A transcript's file as it is on disk, with all that was acknowledged. Clears, resets and imports give the name to
+// another file: who reads it later compares the inode.
+struct TranscriptFile {
+  std::filesystem::path path{};
+  transcripts::TranscriptTail tail{};
+  ino_t inode = 0;  // 0: there is no file
+};
+// session_reset: it is replaced again and again.
+asio::awaitable<Result<TranscriptFile>> transcript_file(Api& api, const TranscriptSource& source);
 
 // Runs call(transcript) on a disk thread, with a Transcript or a MemoryTranscript.
 template <class Call>

@@ -10,6 +10,8 @@
 #include "daemon/http/connection.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
+#include "store/files.hpp"
+#include "store/try.hpp"
 
 namespace sessiond::http {
 
@@ -23,14 +25,17 @@ struct OpenFile {
   std::unique_ptr<char[]> piece = std::make_unique_for_overwrite<char[]>(file_piece_bytes);
 };
 
-// Returns 0 or an errno.
-int open_regular(OpenFile& file, const std::string& path) {
-  auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
-  if (!opened) return ELOOP;
+Result<void> open_body(OpenFile& file, const Response::FileBody& body) {
+  const auto replaced = [] { return fail(Code::session_reset, "the file of this reply was replaced; try again"); };
+  auto opened = store::open_file(body.path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
+  if (!opened) {                                                     // also when it was renamed while it was opened
+    const auto now = store::stat_of(body.path);
+    if (!now || now->st_ino != body.inode) return replaced();
+    return fail(Code::degraded, "the file of this reply cannot be opened");
+  }
   file.fd = std::move(*opened);
-  struct stat about{};
-  if (::fstat(file.fd.get(), &about) != 0) return errno;
-  return S_ISREG(about.st_mode) ? 0 : EINVAL;
+  TRY(const auto about, store::status_of(file.fd.get(), body.path));
+  return about.st_ino == body.inode ? Result<void>() : replaced();
 }
 
 // Fills the piece. Returns fewer bytes than asked for only at the end of the file.
@@ -51,11 +56,11 @@ Result<std::size_t> read_piece(OpenFile& file, const std::string& path, std::uin
 asio::awaitable<bool> Connection::reply_file(const Request& request, Response& response) {
   const Response::FileBody body = *response.file;
   auto file = std::make_shared<OpenFile>();
-  const int error = co_await runtime::run_on(service_->disk.get_executor(),
-                                             [file, path = body.path] { return open_regular(*file, path); });
-  if (error != 0) {
-    log::error("file_not_sent", {{"requestId", request_id_}, {"path", body.path}, {"errno", error}});
-    Response problem = to_response(io_problem("opening", "the file of this reply", error), request.path, request_id_);
+  const auto opened =
+      co_await runtime::run_on(service_->disk.get_executor(), [file, body] { return open_body(*file, body); });
+  if (!opened) {
+    log::error("file_not_sent", {{"requestId", request_id_}, {"path", body.path}, {"error", opened.error().detail}});
+    Response problem = to_response(opened.error(), request.path, request_id_);
     co_return co_await reply(problem);
   }
   head(response, body.length);

@@ -92,9 +92,11 @@ struct Response {
   std::function<boost::asio::awaitable<void>(StreamWriter&)> stream;
   // With `stream`: what it will write, in bytes, where that is known: a client then sees whether all of it came.
   std::optional<std::uint64_t> stream_length{};
-  // Set: the body is [offset, offset + length) of this file, read and sent piece by piece.
+  // Set: the body is [offset, offset + length) of this file, read and sent piece by piece. session_reset: another file
+  // has the name by now.
   struct FileBody {
     std::string path;
+    std::uint64_t inode = 0;
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
   };

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import http.client
 import os
 import pathlib
 import re
@@ -93,6 +94,43 @@ class Exports(Folder):
             head, body = got.split(b"\r\n\r\n", 1)
             length = re.search(rb"Content-Length: (\d+)", head)
             self.assertTrue(length is None or len(body) <= int(length[1]))
+
+    def test_exports_beside_replacements_are_of_one_transcript(self):
+        """Each reply has the header and the entries of the one or of the other."""
+        session_id = "r" + uid()
+        def body(letter, count, pad):
+            return lines_of({"type": "session", "version": 3, "id": session_id, "pad": pad * letter},
+                            *({"type": "message", "id": f"{letter}{n}", "parentId": f"{letter}{n - 1}" if n else None,
+                               "message": {"role": "user", "content": letter}} for n in range(count))).encode()
+        bodies = [body("a", 60, 300), body("b", 40, 5)]
+        path = "/v1/agents/main/import?format=jsonl&ifExists=replace"
+        self.ok(self.api.post(path, bodies[0]))
+        replaced = threading.Event()
+        def replace():
+            client = self.daemon.client()
+            for n in range(80):
+                self.ok(client.post(path, bodies[(n + 1) % 2]))
+            replaced.set()
+        def read(query):
+            client, wrong = self.daemon.client(), []
+            while not replaced.is_set():
+                try:
+                    reply = client.get(S(session_id, "main", "export") + query)
+                except (OSError, http.client.HTTPException):
+                    continue  # it broke off
+                if reply.status == 409:
+                    continue
+                self.assertEqual(reply.status, 200)
+                header, *entries = map(json.loads, reply.raw.splitlines())
+                found = len(header["pad"]), len(entries), {e["id"][0] for e in entries}
+                wrong += [found] if found not in ((300, 60, {"a"}), (5, 40, {"b"})) else []
+            return wrong
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            done = pool.submit(replace)
+            readers = [pool.submit(read, query) for query in ("?format=jsonl&entry=true", "?format=jsonl")]
+            done.add_done_callback(lambda _: replaced.set())
+            done.result()
+            self.assertEqual([reader.result() for reader in readers], [[], []])
 
     def test_a_transcript_whose_last_line_has_no_end(self):
         key = self.new()["key"]

@@ -174,7 +174,7 @@ TEST_CASE("file bodies") {
   std::string content(1'000'000, 'x');
   for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>('a' + (i * 31 + i / 1000) % 26);
   std::ofstream(path, std::ios::binary) << content;
-  Response::FileBody body{path, 0, content.size()};
+  Response::FileBody body{.path = path, .inode = store::stat_of(path)->st_ino, .length = content.size()};
   Router router = plain_routes();
   router.add("GET", "/f", auth::Permission::open, [&](Request&) -> asio::awaitable<Result<Response>> {
     Response response;
@@ -188,18 +188,19 @@ TEST_CASE("file bodies") {
     return client.receive();
   };
   CHECK(get().body == content);
-  body = {path, 300'001, 262'144};
+  body.offset = 300'001, body.length = 262'144;
   CHECK(get().body == content.substr(300'001, 262'144));
-  body = {path, 5, 0};
+  body.offset = 5, body.length = 0;
   CHECK(get().body.empty());
   client.send("HEAD /f HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(client.receive(true).headers.at("content-length") == "0");
   body.path = dir.path().native() + "/missing";
-  CHECK(get().status == 500);
+  CHECK(get().status == 409);
   body.path = dir.path();
-  CHECK(get().status == 500);
+  CHECK(get().status == 409);
   // Shorter than promised: the client can tell, since the connection closes early.
-  body = {path, content.size() - 10, 20};
+  body.path = path;
+  body.offset = content.size() - 10, body.length = 20;
   client.send("GET /f HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(client.receive_all().size() < 500);
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/runtime/log.hpp"
 #include "policy/secret_scan.hpp"
+#include "store/limits.hpp"
 
 namespace sessiond::api {
 namespace {

@@ -219,9 +219,10 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     found->second.opening.next = "clear";
   } else if (type == EventType::session_updated) {
     if (!event.data.starts_with(R"({"shutdown":)") || event.envelope.seq <= seq_) return;
-    const std::string_view told = *json::find(event.data, "shutdown");
-    sessions_[key].opening = {
-        .next = "resume", .reason = text_at(told, "reason"), .shut_down_at = json::int_at(told, "at").value_or(0)};
+    const std::string_view shutdown = *json::find(event.data, "shutdown");
+    sessions_[key].opening = {.next = "resume",
+                              .reason = text_at(shutdown, "reason"),
+                              .shut_down_at = json::int_at(shutdown, "at").value_or(0)};
   } else if (type == EventType::session_created) {
     if (event.envelope.seq <= seq_ || json::string_at(event.data, "reason") != "restore") return;
     sessions_[key].opening.next = "resume";

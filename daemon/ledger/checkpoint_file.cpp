@@ -9,10 +9,10 @@ namespace sessiond::ledger {
 
 std::vector<std::string> Checkpoint::add_books(std::map<std::string, BooksOnDisk> there) {
   std::vector<std::string> gone;
-  for (const auto& [id, known] : books) {
+  for (const auto& [id, noted] : books) {
     BooksOnDisk& found = there[id];
-    if ((known.runs && !found.runs) || (known.outbox && !found.outbox)) gone.push_back(id);
-    found = {.runs = known.runs || found.runs, .outbox = known.outbox || found.outbox};
+    if ((noted.runs && !found.runs) || (noted.outbox && !found.outbox)) gone.push_back(id);
+    found = {.runs = noted.runs || found.runs, .outbox = noted.outbox || found.outbox};
   }
   books = std::move(there);
   return gone;

@@ -22,7 +22,8 @@ std::string text_in(std::string_view message) {
 
 }  // namespace
 
-ReadEntry::ReadEntry(std::string_view stored) : line(store::as_utf8(stored, repaired_)) {
+ReadEntry::ReadEntry(std::string_view stored) {
+  line = store::as_utf8(stored, repaired_);
   fields = transcripts::read_fields(line);
   if (fields.shape == transcripts::EntryShape::unreadable) return;
   std::tie(type, body) = transcripts::spoken_of(fields, line, held_);

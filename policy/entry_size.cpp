@@ -90,6 +90,12 @@ Result<void> check_previous_sessions(const json::Edit& edit, std::string_view po
     return fail_at(pointer, fmt::format("has {} elements and {} bytes; at most {} and {} are kept", count,
                                         found->value.size(), limits::previous_sessions, limits::previous_bytes));
   }
+  std::size_t at = 0;
+  for (const std::string_view element : json::elements(found->value)) {
+    if (json::kind(element) != json::Kind::object)
+      return fail_at(fmt::format("{}/{}", pointer, at), "must be an object");
+    ++at;
+  }
   return {};
 }
 

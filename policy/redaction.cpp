@@ -152,6 +152,7 @@ class Walk {
     if (run.size() > 1) {
       std::string all;
       std::vector<std::size_t> ends;
+      ends.reserve(run.size());
       for (const TextPart& part : run) ends.push_back((all += part.text).size());
       std::vector<SecretFound> cut;
       std::size_t begin = 0;

@@ -104,7 +104,7 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
   };
   auto main = co_await copy(origin.file, {}, message_id);
   if (!main && main.error().code == Code::message_not_found) {
-    const Problem not_found = main.error();
+    const Problem not_found = std::move(main).error();
     for (const auto& [topic, file] : origin.topics) {
       CO_TRY(auto whole, co_await copy(origin.file, {}, ""));
       command.sums = whole.sums;

@@ -200,6 +200,7 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
                                          ImportBody body, IfExists if_exists, Tally& tally) {
   for (const formats::Skipped& skipped : body.skips) tally.skip(skipped.id, skipped.why);
   std::vector<std::string> ids;
+  ids.reserve(body.sessions.size());
   for (const ImportedSession& session : body.sessions) ids.push_back(session.id);
   CO_TRY(const auto elsewhere_too, co_await elsewhere(api, request, agent, ids));
   const std::unordered_set<std::string> other(elsewhere_too.begin(), elsewhere_too.end());

@@ -60,6 +60,7 @@ asio::awaitable<Result<std::vector<policy::SecretIn>>> scan_body(Api& api, http:
   if (redaction.found.empty()) co_return std::vector<policy::SecretIn>{};
   if (scan == Scan::reject) {
     std::vector<Fault> faults;
+    faults.reserve(redaction.found.size());
     for (const policy::SecretIn& found : redaction.found)
       faults.push_back({found.pointer, fmt::format("has something like a {} (policy.secretScanMessages)", found.kind)});
     co_return fail_with(std::move(faults));

@@ -43,11 +43,8 @@ Answer<void> copy_to(const Endpoint& daemon, const std::string& target, Ends end
 }
 
 // The same to a file, which is there whole or not at all. What is no regular file, such as /dev/null, is written to.
-Answer<void> copy_to_file(const Endpoint& daemon, const std::string& target, Ends ends, const fs::path& named) {
-  std::error_code absent;
-  const fs::path linked = fs::canonical(named, absent);
-  const fs::path& path = absent ? named : linked;
-  if (const auto status = store::stat_of(path); status && !S_ISREG(status->st_mode)) {
+Answer<void> copy_to_file(const Endpoint& daemon, const std::string& target, Ends ends, const fs::path& path) {
+  if (const auto status = store::stat_of(path); status && !S_ISREG(status->st_mode) && !S_ISLNK(status->st_mode)) {
     const auto fd = store::open_file(path, O_WRONLY);
     if (!fd) return ended(fd.error().detail);
     return copy_to(daemon, target, ends,
@@ -67,7 +64,11 @@ Answer<void> export_one(const Endpoint& daemon, const ExportCommand& command) {
   if (command.topic) target += "&topic=" + in_url(*command.topic);
   if (command.entry) target += "&entry=true";
   const Ends ends = end_of(command.format);
-  if (command.out) return copy_to_file(daemon, target, ends, *command.out);
+  if (command.out) {  // of a link, what it names is written; in a layout, the link is replaced
+    std::error_code absent;
+    const fs::path linked = fs::canonical(*command.out, absent);
+    return copy_to_file(daemon, target, ends, absent ? fs::path(*command.out) : linked);
+  }
   return copy_to(daemon, target, ends,
                  [](std::string_view bytes) { return store::write_all(STDOUT_FILENO, bytes, "stdout"); });
 }

@@ -95,6 +95,33 @@ class Exports(Folder):
             length = re.search(rb"Content-Length: (\d+)", head)
             self.assertTrue(length is None or len(body) <= int(length[1]))
 
+    def test_bytes_that_are_no_text(self):
+        """They are stored as they came, and shown as U+FFFD."""
+        for bad in (b'"\xff"', b'[{"type":"text","text":"\xff"}]', b'"x","zz":"\xff"'):
+            session_id = "b" + uid()
+            body = json.dumps({"type": "session", "id": session_id}).encode() + b"\n" + b"".join(
+                b'{"type":"message","id":"%d","message":{"role":"user","content":%s}}\n' % (n, bad) for n in range(3))
+            self.ok(self.api.post("/v1/agents/main/import?format=jsonl", body))
+            for format in ("json", "robota", "manager", "jsonl"):
+                reply = self.api.get(S(session_id, "main", "export") + "?format=" + format)
+                self.assertEqual(reply.status, 200)
+                if format != "jsonl":
+                    self.assertIn("\ufffd", json.dumps(json.loads(reply.raw), ensure_ascii=False))
+
+    def test_links_in_a_layout_are_replaced(self):
+        agent = "l" + uid().lower()
+        session_id = self.ok(self.api.post(f"/v1/agents/{agent}/sessions", {}), 201)["sessionId"]
+        kept = self.folder / "kept"
+        kept.write_text("theirs")
+        layout = self.folder / "layout"
+        layout.mkdir()
+        for name in (session_id + ".json", "index.json", "last_session"):
+            (layout / name).symlink_to(kept)
+        done = self.daemon.cli("export", layout, "--agent", agent, "--layout", "cli")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(kept.read_text(), "theirs")
+        self.assertEqual([p.name for p in layout.iterdir() if p.is_symlink()], [])
+
     def test_exports_beside_replacements_are_of_one_transcript(self):
         """Each reply has the header and the entries of the one or of the other."""
         session_id = "r" + uid()
@@ -183,6 +210,7 @@ class Imports(Folder):
             return self.ok(self.api.post("/v1/agents/main/import?format=jsonl" + query, body))
         for why, lines in (("the topic t comes twice", [{"sessiond": {}}, {"sessiond": {"topic": "t"}}, {"sessiond": {"topic": "t"}}]),
                            ("has 1001 topics", [{"sessiond": {}}, *({"sessiond": {"topic": str(n)}} for n in range(1001))]),
+                           ("must be an object", [{"sessiond": {"entry": {"previousSessions": ["secret"]}}}]),
                            ("its entry has more than", [{"sessiond": {"entry": {"label": "x" * (2 << 20)}}}])):
             session_id = "b" + uid()
             done = take_in(*({"type": "session", "id": session_id, **line} for line in lines))

@@ -10,10 +10,10 @@ ROUNDS    ?= 1000
 SECONDS_  := $(if $(SECONDS),$(SECONDS),60)
 SUDO      := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: packages build run test tsan retest bench bench-stream cost soak fuzz flood format lint clean help
+.PHONY: packages build run web test tsan retest bench bench-stream cost soak fuzz flood format lint clean help
 
 help:
-	@echo "make run | test | tsan | retest | build | bench | bench-stream | cost | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
+	@echo "make run | web | test | tsan | retest | build | bench | bench-stream | cost | soak ROUNDS=1000 | fuzz SECONDS=60 | flood | format | lint | clean"
 
 # --- Debian packages: what is missing of config/debian-packages.txt; a program of that name is as good (NodeSource's nodejs brings an npm, and
 # refuses Debian's) ---
@@ -55,6 +55,10 @@ run: build
 	  "curl -sSN http://$(ADDRESS)/v1/events -H \"Authorization: Bearer \$$TOKEN\""; \
 	wait $$pid
 
+# Shows web/src as it is edited, with the daemon that `make run` started; web/README.md.
+web: | packages
+	@web/install.sh; cd web && node dev.mjs --daemon http://$(ADDRESS)
+
 # --- tests ---
 # Unit and api tests under address+undefined sanitizers, without those that ask every route for every token or wait for Node; on more than two
 # cores (or by `make tsan`) the api tests in which threads meet under the thread sanitizer; those of the release binary that depend on how it
@@ -65,6 +69,7 @@ run: build
 
 test: build/.test-packages build/release/build.ninja build/asan/build.ninja build/tsan/build.ninja build/debug/build.ninja
 	@python3 tests/faults.py
+	@python3 tests/seeds/inventory.py
 	@python3 tests/includes.py
 	@python3 tests/documents.py
 	@ninja -C build/debug -j $(JOBS) --quiet sessiond_precompiled_asio
@@ -126,7 +131,7 @@ build/.made-%: $(TREE)
 	@flock build ninja -C build/$* -j $(JOBS) --quiet $(TARGETS); touch $@
 
 build/passed/%: $(TREE)
-	@echo "$*: $(RUN)"; $(RUN); mkdir -p $(@D); touch $@; echo "$*: passed in $$SECONDS s"
+	@echo "$*: $(RUN)"; TIMEFORMAT='$*: took %0R s, %0U s of processor and %0S s of system'; time { $(RUN); }; mkdir -p $(@D); touch $@; echo "$*: passed"
 
 soak: build build/tsan/build.ninja build/asan/build.ninja
 	@ninja -C build/release -j $(JOBS) --quiet crash_shim

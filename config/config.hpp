@@ -28,6 +28,10 @@ struct Config {
   enum class LogFormat : std::uint8_t { text, json };
   enum class SecretScan : std::uint8_t { off, warn, reject };
   enum class MessageScan : std::uint8_t { off, redact, reject, warn };
+  enum class DurableContent : std::uint8_t { off, media, full };
+  enum class OnExceed : std::uint8_t { fail, warn };
+  enum class FsScope : std::uint8_t { sandboxed, project, full };
+  enum class SessionLog : std::uint8_t { off, meta, full };
   enum class Pairs : std::uint8_t { off, warn, strict };
   enum class CompactionTime : std::uint8_t { both, run_start, after_turn };
 
@@ -58,6 +62,10 @@ struct Config {
     std::uint64_t requests_per_second = 0;               // of a token; 0: no limit
     std::uint64_t streams_per_token = 0;                 // 0: no limit
     std::uint64_t failed_logins_per_minute = 60;         // of an address; 0: no limit
+    std::uint64_t stream_entry_bytes = 256ULL << 10;
+    std::uint64_t stream_bytes = 64ULL << 20;
+    std::uint64_t log_entry_bytes = 4ULL << 20;
+    std::uint64_t log_bytes = 64ULL << 20;
     std::uint64_t json_depth = 64;
   };
   struct Network {
@@ -77,6 +85,12 @@ struct Config {
     std::int64_t poll_interval_ms = 25;
     std::int64_t stale_ms = 30'000;
   };
+  struct Search {
+    bool enabled = true;
+    std::string path = "{stateDir}/search/index.db";
+    std::uint64_t max_bytes = 4ULL << 30;
+    std::int64_t timeout_ms = 2'000;
+  };
   struct Store {
     StoreMode mode = StoreMode::own;
     std::string path_template = "agents/{agentId}/sessions/sessions.json";  // below state_dir
@@ -85,6 +99,11 @@ struct Config {
     double checkpoint_duty = 0.05;  // share of the time spent on checkpoints, 0..1
     Lock lock{};
     bool allow_outside = false;  // path_template may be absolute, or below ~
+    struct Encryption {
+      std::optional<std::string> key_file{};  // nothing: nothing is sealed
+    };
+    Encryption encryption{};
+    Search search{};  // "search" of the file
   };
   struct Stream {
     std::int64_t heartbeat_ms = 15'000;
@@ -167,8 +186,20 @@ struct Config {
     std::int64_t count = 3;  // 0: never
     bool inject = true;
   };
+  struct Transcripts {
+    std::optional<DurableContent> durable_content{};  // nothing: media in mode own, off in mode shared
+  };
+  struct Blobs {
+    std::int64_t grace_ms = 3'600'000;
+    std::uint64_t max_bytes = 64ULL << 30;
+  };
   struct Messages {
     Pairs pairs = Pairs::warn;
+  };
+  struct Content {
+    Messages messages{};
+    Transcripts transcripts{};
+    Blobs blobs{};
   };
   static constexpr std::int64_t unlimited = -1;
   struct Runs {
@@ -201,6 +232,10 @@ struct Config {
   struct Agent {
     std::optional<std::string> compact_instructions{};
     std::optional<std::string> model{}, provider{};
+    std::optional<std::int64_t> max_cost_microcents{};
+    OnExceed on_exceed = OnExceed::fail;
+    std::optional<std::int64_t> max_messages{};
+    FsScope fs_scope = FsScope::sandboxed;
   };
   struct Work {  // of agents: keys of their own at the top
     Runs runs{};
@@ -208,6 +243,7 @@ struct Config {
     Hooks hooks{};
     Deliveries deliveries{};
     std::map<std::string, Agent> agents{};  // by id
+    SessionLog session_log = SessionLog::off;
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
@@ -231,6 +267,11 @@ struct Config {
     LogFormat format = LogFormat::text;
   };
 
+  DurableContent durable_content() const {
+    const bool own = store.mode == StoreMode::own;
+    return content.transcripts.durable_content.value_or(own ? DurableContent::media : DurableContent::off);
+  }
+
   std::string state_dir = "~/.sessiond";
   Listen listen{};
   Limits limits{};
@@ -243,7 +284,7 @@ struct Config {
   Routing routing{};
   Context context{};
   DoomLoop doom_loop{};
-  Messages messages{};
+  Content content{};
   Work work{};
   // The rules as strict JSON text of one object; policy/ reads and validates it.
   std::string send_policy_json = R"({"default":"allow","evaluation":"first-match","rules":[]})";

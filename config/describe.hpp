@@ -10,69 +10,10 @@
 #include <cstdint>
 
 #include "config/config.hpp"
+#include "config/describe_network.hpp"
 #include "config/rules.hpp"
 
 namespace sessiond::config {
-
-inline constexpr std::int64_t kib = 1LL << 10, mib = 1LL << 20, gib = 1LL << 30, pib = 1LL << 50;
-inline constexpr std::int64_t second = 1'000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
-inline constexpr std::int64_t ten_years = 3'650 * day;
-
-template <class Visitor, class AListen>
-void describe_listen(Visitor& v, AListen& c) {
-  v.key("tcp", c.tcp, OneOrMany{listen_address_fault},
-        "One \"address:port\" or a list of them; [] for none. Port 0 takes any free port.");
-  v.key(
-      "unix", c.unix, TextRule{file_path_fault},
-      "A socket for this machine: whoever runs as the daemon's user is admin there. null for none. At most 107 bytes.");
-  v.group("tls", "TLS 1.2 and 1.3 on every TCP address. The files are read again on SIGHUP.", [&] {
-    v.key("cert", c.tls.cert, TextRule{file_path_fault},
-          "The certificate and what leads to its root, PEM. null: no TLS.");
-    v.key("key", c.tls.key, TextRule{file_path_fault}, "Its private key, PEM, readable by the daemon's user alone.");
-    v.key("clientCa", c.tls.client_ca, TextRule{file_path_fault},
-          "Clients may show a certificate of these authorities instead of a token: its common name is the token's id.");
-  });
-  v.key("insecure", c.insecure, Any{},
-        "Set true to listen on other than loopback addresses without TLS: tokens and messages can be read on the way. "
-        "For containers and networks that you trust.");
-  v.key(
-      "hosts", c.hosts, TextRule{host_name_fault},
-      "The names under which the daemon is reached, without port: requests with another Host are refused (421), which "
-      "protects browsers from DNS rebinding.");
-}
-
-template <class Visitor, class ALimits>
-void describe_limits(Visitor& v, ALimits& c) {
-  v.key("bodyBytes", c.body_bytes, Between{kib, gib}, "The largest request body (else 413).");
-  v.key("headerBytes", c.header_bytes, Between{kib, mib}, "The largest request line and headers together (else 431).");
-  v.key("targetBytes", c.target_bytes, Between{256, mib},
-        "The longest path and query (else 414); part of headerBytes.");
-  v.key("requestTimeoutMs", c.request_timeout_ms, Between{10, hour},
-        "How long a request may take to arrive (else 408).");
-  v.key("headerTimeoutMs", c.header_timeout_ms, Between{10, hour},
-        "How long its request line and headers may take (else 408).");
-  v.key("connections", c.connections, Between{1, 1'000'000},
-        "How many connections are open at once, streams included.");
-  v.key("connectionsPerAddress", c.connections_per_address, Between{0, 1'000'000},
-        "How many of them from one address; 0 for no such limit. This machine itself has none.");
-  v.key("bytesPerToken", c.bytes_per_token, Between{0, pib},
-        "How many bytes of long requests and of replies that the client has not taken one token may have under way "
-        "(else 429; one request alone always may); 0 for no limit.");
-  v.key("agents", c.agents, Between{1, 1'000'000},
-        "How many agents there may be when a client makes another one (else 422).");
-  v.key("sessionsPerAgent", c.sessions_per_agent, Between{1, 100'000'000},
-        "How many sessions an agent may have when a client makes another one (else 422).");
-  v.key("entryBytesPerAgent", c.entry_bytes_per_agent, Between{mib, pib},
-        "How many bytes the entries of an agent's sessions may have when a client makes or grows one (else 422). All "
-        "of them are in memory.");
-  v.key("requestsPerSecond", c.requests_per_second, Between{0, 1'000'000},
-        "How many requests one token may make a second, and as many at once (else 429); 0 for no limit.");
-  v.key("streamsPerToken", c.streams_per_token, Between{0, 1'000'000},
-        "How many event streams one token may have open (else 429); 0 for no limit.");
-  v.key("failedLoginsPerMinute", c.failed_logins_per_minute, Between{0, 1'000'000},
-        "How many wrong tokens one address may send (then 429); 0 for no limit. A right one is taken all the same.");
-  v.key("jsonDepth", c.json_depth, Between{8, 1'024}, "How deep arrays and objects in a request may nest.");
-}
 
 template <class Visitor, class AStore>
 void describe_store(Visitor& v, AStore& c) {
@@ -100,6 +41,11 @@ void describe_store(Visitor& v, AStore& c) {
     v.key("staleMs", c.lock.stale_ms, Between{second, hour},
           "A lock that we have seen unchanged for so long is taken from its holder.");
   });
+  v.group("encryption", "Encryption of what is said, in all files of stateDir; in store.mode own.", [&] {
+    v.key("keyFile", c.encryption.key_file, TextRule{file_path_fault},
+          "The keys, readable by the daemon's user alone: store/seal/README.md. Read again on SIGHUP. null: nothing is "
+          "encrypted.");
+  });
 }
 
 template <class Visitor, class AReset>
@@ -123,10 +69,9 @@ void describe_maintenance(Visitor& v, AMaintenance& c) {
         "nothing was written to it for this long.");
   v.key("maxEntries", c.max_entries, Between{1, 100'000'000},
         "Sessions of an agent; beyond it the oldest are archived.");
-  v.key(
-      "maxDiskBytes", c.max_disk_bytes, Between{mib, pib},
-      "Disk space of an agent's store, transcripts and archives. Beyond it the oldest archives are destroyed, then the "
-      "oldest sessions.");
+  v.key("maxDiskBytes", c.max_disk_bytes, Between{mib, pib},
+        "Disk space of an agent's store, transcripts, streams, logs and archives; blobs do not count. Beyond it the "
+        "oldest archives are destroyed, then the oldest sessions.");
   v.key("highWater", c.high_water, BetweenReal{0.1, 1.0}, "The share of maxDiskBytes to which space is cleared.");
   v.key("archiveRetentionMs", c.archive_retention_ms, Between{minute, ten_years},
         "How long an archive of a reset, deleted or pruned session is kept; then it is destroyed.");
@@ -296,12 +241,27 @@ void describe(Visitor& v, AConfig& c) {
     v.key("inject", c.doom_loop.inject, Any{}, "true: a warning to the model is appended, too.");
   });
   v.group("messages", "What is checked of appended messages.", [&] {
-    v.key("pairs", c.messages.pairs, Any{},
+    v.key("pairs", c.content.messages.pairs, Any{},
           "A tool's result without its call, or a call without its result. warn: the reply names it. strict: 422. "
           "view=llm is complete in any case.");
   });
+  v.group("transcripts", "What is stored of messages.", [&] {
+    v.key("durableContent", c.content.transcripts.durable_content, Any{},
+          "media: images and other media of more than 64 KiB are stored once, as blobs, and messages name them. full: "
+          "signatures of thinking are not stored either. off: all as it comes. null: media in store.mode own, off in "
+          "shared, where other programs read the transcripts.");
+  });
+  v.group("blobs", "Media and other content that sessions name by its hash.", [&] {
+    v.key("graceMs", c.content.blobs.grace_ms, Between{0, ten_years},
+          "How long a blob stays that no session names. Maintenance removes it then (session.maintenance.everyMs).");
+    v.key("maxBytes", c.content.blobs.max_bytes, Between{mib, pib},
+          "All blobs together; what brings more is refused (507).");
+  });
   v.group("runs", "Agent work on a session, which a runner claims: policy/runs/README.md.",
           [&] { describe_runs(v, c.work.runs); });
+  v.key("sessionLog", c.work.session_log, Any{},
+        "The log of what runs ask of models and tools, for diagnosis and replay, as a file beside the sessions: "
+        "logs/<sessionId>.jsonl. off: none. meta: with the lengths of texts in their place. full: with texts.");
   v.group("approvals", "Tools that people are asked about.", [&] {
     v.key("timeoutMs", c.work.approvals.timeout_ms, Between{10, day}, "No answer within this time means no.");
     v.key("requireApprover", c.work.approvals.require_approver, Any{},
@@ -323,6 +283,16 @@ void describe(Visitor& v, AConfig& c) {
                    v.key("model", agent.model, TextRule{model_name_fault},
                          "The model of its runs, where neither the run nor the session names one.");
                    v.key("provider", agent.provider, TextRule{model_name_fault}, "The provider of that model.");
+                   v.key("maxCostMicrocents", agent.max_cost_microcents, Between{1, 1LL << 53},
+                         "What the answers of one session may cost, by their usage.cost.total: 1000000 is 0.01 USD. "
+                         "null for no limit.");
+                   v.key("onExceed", agent.on_exceed, Any{},
+                         "What happens to a session that has cost as much. fail: it gets no further run (409 "
+                         "cost_limit). warn: only the event cost.exceeded is sent, once, as in any case.");
+                   v.key("maxMessages", agent.max_messages, Between{1, 1'000'000},
+                         "How many messages view=llm shows of a session: the oldest turns are left out, and the "
+                         "session goes on. null for no limit.");
+                   v.key("fsScope", agent.fs_scope, Any{}, "The fsScopeTier of a session's context that names none.");
                  });
   v.group("policy", "Limits on the content of sessions.", [&] {
     v.key("secretScan", c.policy.secret_scan, Any{},
@@ -350,6 +320,16 @@ void describe(Visitor& v, AConfig& c) {
             v.key("maxBytes", c.audit.max_bytes, Between{64 * kib, 64 * gib},
                   "At this size it becomes <path>.1, the last one <path>.2, and so on up to .4; the oldest goes.");
           });
+  v.group("search", "GET /v1/search: an index of what people, agents and tools said, made again when it is lost.", [&] {
+    v.key("enabled", c.store.search.enabled, Any{}, "Whether there is one.");
+    v.key("path", c.store.search.path, TextRule{file_path_fault},
+          "Its file; two others stand beside it. In stateDir it must be in search/; elsewhere a file that is no index "
+          "of sessiond stays as it is.");
+    v.key("maxBytes", c.store.search.max_bytes, Between{mib, 64 * gib},
+          "How large it grows. Then it is made again without the oldest quarter.");
+    v.key("timeoutMs", c.store.search.timeout_ms, Between{10, minute},
+          "How long a search takes at most; it answers what it found.");
+  });
 }
 
 }  // namespace sessiond::config

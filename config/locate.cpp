@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "config/read.hpp"
+#include "config/search_path.hpp"
 
 namespace sessiond::config {
 namespace {
@@ -119,6 +120,28 @@ std::vector<ConfigFault> apply_environment(Config& config, const Environment& en
   return faults;
 }
 
+namespace {
+
+void check_encryption(const Config& config, std::vector<ConfigFault>& faults) {
+  const auto& key_file = config.store.encryption.key_file;
+  if (!key_file) return;
+  if (config.store.mode == Config::StoreMode::shared)
+    faults.push_back({"/store/encryption/keyFile",
+                      "in store.mode shared other programs read and write the same files, and they have no keys: set "
+                      "store.mode to own, or leave keyFile out"});
+  if (key_file->starts_with(config.state_dir + "/"))
+    faults.push_back({"/store/encryption/keyFile",
+                      "must not be in the state directory: whoever has a copy of that would have the keys, too"});
+  // A sealed line belongs to its agent, whose name is that of the folder above (transcripts/sealed_lines.hpp).
+  const std::string& path = config.store.path_template;
+  if (constexpr std::string_view folder = "{agentId}/sessions/";
+      path.rfind('/') + 1 < folder.size() || !path.substr(0, path.rfind('/') + 1).ends_with(folder))
+    faults.push_back(
+        {"/store/pathTemplate", "with store.encryption.keyFile it must end with {agentId}/sessions/ and a file name"});
+}
+
+}  // namespace
+
 std::vector<ConfigFault> resolve_paths(Config& config, const Environment& environment) {
   static constexpr std::string_view placeholder = "{stateDir}";
   std::vector<ConfigFault> faults;
@@ -135,13 +158,21 @@ std::vector<ConfigFault> resolve_paths(Config& config, const Environment& enviro
   };
   if (config.store.path_template.starts_with('~'))
     expand_home(config.store.path_template, home, "/store/pathTemplate", faults);
-  if (config.store.path_template.starts_with(config.state_dir + "/journal/"))
-    faults.push_back({"/store/pathTemplate", "must not be in journal/, which belongs to the daemon"});
+  for (const char* own : {"journal", "search"})
+    if (config.store.path_template.starts_with(fmt::format("{}/{}/", config.state_dir, own)))
+      faults.push_back({"/store/pathTemplate", fmt::format("must not be in {}/, which belongs to the daemon", own)});
   resolve(config.listen.tls.cert, "/listen/tls/cert");
   resolve(config.listen.tls.key, "/listen/tls/key");
   resolve(config.listen.tls.client_ca, "/listen/tls/clientCa");
   resolve(config.audit.path, "/audit/path");
+  std::optional<std::string> index = config.store.search.path;
+  resolve(index, "/search/path");
+  config.store.search.path = index.value_or("");
+  resolve(config.store.encryption.key_file, "/store/encryption/keyFile");
+  check_encryption(config, faults);
   resolve(config.listen.unix, "/listen/unix");
+  if (std::string fault = check_search_path(config); !fault.empty() && faults.empty())
+    faults.push_back({"/search/path", std::move(fault)});
   if (!config.listen.unix) return faults;
   const std::string& socket = *config.listen.unix;
   constexpr std::size_t most = sizeof(sockaddr_un::sun_path) - 1;

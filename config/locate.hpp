@@ -34,7 +34,7 @@ std::string locate_config(const std::optional<std::string>& cli_option, const En
 std::vector<ConfigFault> apply_environment(Config& config, const Environment& environment);
 
 // Makes stateDir and listen.unix absolute: replaces ~ by HOME and {stateDir} by the state directory. Faults: HOME is
-// not set; the socket path is longer than the kernel allows (107 bytes).
+// not set; the socket path is longer than the kernel allows (107 bytes); search.path lies over something else.
 std::vector<ConfigFault> resolve_paths(Config& config, const Environment& environment);
 
 // Does all steps: reads the file (at most 1 MiB; "": none), parses it, and calls apply_environment and resolve_paths.

@@ -93,7 +93,8 @@ std::string path_template_fault(std::string_view text) {
     last = rest.substr(0, slash);
     if (last.empty()) return "holds an empty directory name";
     if (last == "." || last == "..") return "'.' and '..' are refused";
-    if (first && !outside && last == "journal") return "must not be in journal/, which belongs to the daemon";
+    if (first && !outside && (last == "journal" || last == "search"))
+      return fmt::format("must not be in {}/, which belongs to the daemon", last);
     if (last == "{agentId}") {
       ++placeholders;
     } else if (last.find_first_of("{}") != std::string_view::npos) {

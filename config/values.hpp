@@ -52,8 +52,16 @@ inline constexpr std::array<std::string_view, 2> enum_names<Config::LogFormat>{"
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::SecretScan>{"off", "warn", "reject"};
 template <>
+inline constexpr std::array<std::string_view, 2> enum_names<Config::OnExceed>{"fail", "warn"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::FsScope>{"sandboxed", "project", "full"};
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::SessionLog>{"off", "meta", "full"};
+template <>
 inline constexpr std::array<std::string_view, 4> enum_names<Config::MessageScan>{"off", "redact", "reject", "warn"};
 
+template <>
+inline constexpr std::array<std::string_view, 3> enum_names<Config::DurableContent>{"off", "media", "full"};
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Config::Pairs>{"off", "warn", "strict"};
 template <>
@@ -100,6 +108,13 @@ void read_value(const boost::json::value& value, E& field, Any, const Place& pla
   if (const auto choice = read_choice(value, enum_names<E>, place)) field = static_cast<E>(*choice);
 }
 
+template <class E>
+  requires std::is_enum_v<E>
+void read_value(const boost::json::value& value, std::optional<E>& field, Any, const Place& place) {  // null: nothing
+  if (value.is_null()) return field.reset();
+  if (const auto choice = read_choice(value, enum_names<E>, place)) field = static_cast<E>(*choice);
+}
+
 // JSON text of a value, on one line.
 std::string json_quoted(std::string_view text);
 std::string write_value(bool value, Any);
@@ -127,6 +142,11 @@ template <class E>
   requires std::is_enum_v<E>
 std::string write_value(E value, Any) {
   return json_quoted(enum_names<E>.at(static_cast<std::size_t>(value)));
+}
+template <class E>
+  requires std::is_enum_v<E>
+std::string write_value(const std::optional<E>& value, Any rule) {
+  return value ? write_value(*value, rule) : "null";
 }
 
 }  // namespace sessiond::config

@@ -136,12 +136,12 @@ std::vector<Fault> object_faults(const json::Edit& edit, std::string_view before
   return faults;
 }
 
-void complete_objects(json::Edit& edit) {
+void complete_objects(json::Edit& edit, std::string_view default_tier) {
   const auto context = std::ranges::find(edit.set, "context", &json::Edit::Set::name);
   if (context == edit.set.end() || json::kind(context->value) != json::Kind::object) return;
   if (json::find(context->value, "fsScopeTier")) return;
   json::Edit tier;
-  tier.put_string("fsScopeTier", scope_tiers.front());
+  tier.put_string("fsScopeTier", default_tier);
   context->value = json::apply(context->value, tier);
 }
 

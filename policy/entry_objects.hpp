@@ -21,8 +21,8 @@ namespace sessiond::policy {
 // `pointer_prefix`.
 std::vector<Fault> object_faults(const json::Edit& edit, std::string_view before, std::string_view pointer_prefix);
 
-// Gives the context that an edit sets a fsScopeTier, "sandboxed", if it names none. For an edit without faults.
-void complete_objects(json::Edit& edit);
+// Gives the context that an edit sets a fsScopeTier, `tier`, if it names none. For an edit without faults.
+void complete_objects(json::Edit& edit, std::string_view tier = "sandboxed");
 
 // Returns the faults of a systemPromptReport that `pointer` points to.
 std::vector<Fault> report_faults(std::string_view report, std::string_view pointer);

@@ -43,7 +43,7 @@ constexpr std::array<Fields, 9> fields_by_type{
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
        "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount",
-       "runtimeMs"}},
+       "costMicrocents", "runtimeMs"}},
      {Type::object,
       {"cliSessionIds", "origin", "forkedFrom", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
        "agentSnapshot", "context"}},
@@ -68,9 +68,10 @@ constexpr std::array<Choice, 8> choices{
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
-constexpr std::array<std::string_view, 14> imported{
-    "previousSessions", "sessionStartedAt", "sessionId",       "createdAt", "updatedAt",  "messageCount", "inputTokens",
-    "outputTokens",     "totalTokens",      "compactionCount", "spawnedBy", "spawnDepth", "firstMessage", "forkedFrom"};
+constexpr std::array<std::string_view, 15> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",    "createdAt",   "updatedAt",
+    "messageCount",     "inputTokens",      "outputTokens", "totalTokens", "compactionCount",
+    "spawnedBy",        "spawnDepth",       "firstMessage", "forkedFrom",  "costMicrocents"};
 
 // Fields in which the daemon keeps how a session's runs stand (policy/runs), and which messages wait for an answer.
 constexpr std::array<std::string_view, 6> of_runs{"status",    "activeRun",    "runCount",

@@ -210,6 +210,32 @@ class Walk {
 
 std::string redacted_text(std::string_view text) { return replace_secrets(text, placeholder); }
 
+Piece redact_piece(std::string held, std::string_view piece) {
+  constexpr std::size_t most_held = 64 << 10;
+  constexpr std::size_t most_points = 200;
+  std::string all = std::move(held);
+  all += piece;
+  std::size_t cut = all.size();
+  for (std::size_t points = 0; cut > 0 && points < most_points; ++points) {
+    std::size_t before = cut - 1;
+    while (before > 0 && (static_cast<unsigned char>(all[before]) & 0xC0U) == 0x80U) --before;
+    if (std::string_view(" \t\r\n").contains(all[before])) break;
+    cut = before;
+  }
+  // A word that goes on before that may be a long secret that has begun there.
+  if (const std::size_t begun = begun_secret(all, cut); begun < cut) cut = begun;
+  std::size_t from = 0;
+  for (auto found = find_secret(all); found; found = find_secret(all, from)) {
+    from = found->at + found->size;
+    const bool goes_on = from == all.size();
+    if (goes_on) cut = std::min(cut, found->at);
+    if (found->at < cut && from > cut) cut = from;
+    if (goes_on) break;
+  }
+  if (all.size() - cut > most_held) cut = all.size();
+  return {.now = redacted_text(std::string_view(all).substr(0, cut)), .held = all.substr(cut)};
+}
+
 Redaction redact(std::string_view json, std::string_view pointer) {
   if (!may_hold_secret(json)) return {};
   Walk walk(json, pointer, 0);

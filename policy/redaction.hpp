@@ -26,6 +26,15 @@ struct Redaction {
 Redaction redact(std::string_view json, std::string_view pointer = "");
 std::string redacted_text(std::string_view text);
 
+// Redacts a text that comes in pieces, which may cut a secret. What may be the beginning of one waits for the next
+// piece: the last word, up to 200 code points; more of it only if it looks like a secret already, up to 64 KiB.
+struct Piece {
+  std::string now{};   // what can be told, redacted
+  std::string held{};  // what waits, as it came
+};
+// `held`: of the piece before.
+Piece redact_piece(std::string held, std::string_view piece);
+
 // Returns a fault for each string with a secret in a JSON value that json::check has accepted; at most 20.
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer);
 

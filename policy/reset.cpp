@@ -9,11 +9,11 @@ namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 25> cleared{
+constexpr std::array<std::string_view, 26> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
-    "messageCount", "inputTokens", "outputTokens", "totalTokens", "contextTokens", "compactionCount",
+    "messageCount", "inputTokens", "outputTokens", "totalTokens", "contextTokens", "compactionCount", "costMicrocents",
     // heartbeat and memory flush
     "lastHeartbeatText", "lastHeartbeatSentAt", "memoryFlushAt", "memoryFlushCompactionCount",
     // the runs, and what a person allowed for them

@@ -205,14 +205,7 @@ Found pem(std::string_view text, std::size_t at) {
                      "private key"};
 }
 
-// The characters that a secret begins with, and the colon of a bot token.
-constexpr auto begins_secret = [] {
-  std::array<bool, 256> begins{};
-  for (const char c : std::string_view(":-eMNOSsAGghnprx")) begins[static_cast<unsigned char>(c)] = true;
-  return begins;
-}();
-
-// Finds a secret that begins at `at`, with one of `begins_secret`. `before` is the character before it.
+// Finds a secret that begins at `at`, where one of `pairs` stands. `before` is the character before it.
 Found found_at(std::string_view text, std::size_t at, char before) {
   const char c = text[at];
   if (c == ':') return telegram(text, at);
@@ -240,12 +233,18 @@ Found found_at(std::string_view text, std::size_t at, char before) {
   }
 }
 
-// The first two characters of everything that found_at() finds: most words are passed over by a look at this table.
-constexpr auto begins_pair = [] {
-  std::array<std::uint64_t, 1024> bits{};
-  const auto add = [&bits](char a, char b) {
-    const auto pair = static_cast<unsigned>(static_cast<unsigned char>(a)) << 8U | static_cast<unsigned char>(b);
-    bits[pair / 64] |= std::uint64_t{1} << pair % 64;
+// The first two characters of everything that found_at() finds: nearly all of a text is passed over by a look at these
+// tables. Each first character has a bit; a second character has the bits of those that it may follow.
+struct Pairs {
+  std::array<std::uint32_t, 256> first{}, second{};
+};
+constexpr Pairs pairs = [] {
+  Pairs made;
+  unsigned known = 0;
+  const auto add = [&made, &known](char a, char b) {
+    std::uint32_t& bit = made.first[static_cast<unsigned char>(a)];
+    if (bit == 0) bit = std::uint32_t{1} << known++;
+    made.second[static_cast<unsigned char>(b)] |= bit;
   };
   for (const Shape& shape : shapes)
     for (const std::string_view prefix : shape.prefixes)
@@ -253,13 +252,28 @@ constexpr auto begins_pair = [] {
   for (const std::string_view pair : {":A", "--", "ey", "SG", "sk", "sd"}) add(pair[0], pair[1]);
   for (const char begin : {'M', 'N', 'O'})  // of a bot's id in base64
     for (const char c : {'D', 'T', 'j', 'z'}) add(begin, c);
-  return bits;
+  return made;
 }();
-bool may_begin(std::string_view text, std::size_t at) {
-  if (!begins_secret[static_cast<unsigned char>(text[at])] || at + 1 >= text.size()) return false;
-  const auto pair =
-      static_cast<unsigned>(static_cast<unsigned char>(text[at])) << 8U | static_cast<unsigned char>(text[at + 1]);
-  return (begins_pair[pair / 64] >> pair % 64 & 1U) != 0;
+// The same, and every backslash with what follows it.
+constexpr std::uint32_t bit_of_escapes = std::uint32_t{1} << 31U;
+static_assert(std::ranges::find(pairs.first, bit_of_escapes) == pairs.first.end());
+constexpr Pairs pairs_and_escapes = [] {
+  Pairs made = pairs;
+  made.first['\\'] = bit_of_escapes;
+  for (std::uint32_t& bits : made.second) bits |= bit_of_escapes;
+  return made;
+}();
+
+// Returns where the next of these pairs begins, at `at` or behind it; the text's size when there is none.
+std::size_t next_pair(const Pairs& wanted, std::string_view text, std::size_t at) {
+  if (at >= text.size()) return text.size();
+  std::uint32_t bit = wanted.first[static_cast<unsigned char>(text[at])];
+  for (std::size_t next = at + 1; next < text.size(); ++next) {
+    const auto c = static_cast<unsigned char>(text[next]);
+    if ((bit & wanted.second[c]) != 0) return next - 1;
+    bit = wanted.first[c];
+  }
+  return text.size();
 }
 
 // Returns the character before `at`; a space if it is the end of an escape, as in "\nsk-": no letter of a word.
@@ -285,15 +299,34 @@ bool prefix_at(std::string_view json, std::size_t at) {
 }  // namespace
 
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) {
-  for (std::size_t at = from; at < text.size(); ++at) {
-    if (!may_begin(text, at)) continue;
+  for (std::size_t at = next_pair(pairs, text, from); at < text.size(); at = next_pair(pairs, text, at + 1)) {
     if (Found found = found_at(text, at, before(text, at))) return found;
   }
   return {};
 }
 
+std::size_t begun_secret(std::string_view text, std::size_t end) {
+  constexpr std::size_t longest = 4096;
+  constexpr std::string_view pem_begin = "-----BEGIN ";
+  const std::size_t least = text.size() - std::min(text.size(), longest);
+  std::size_t begun = end;
+  const std::size_t open = text.rfind(pem_begin);
+  if (open != text.npos && text.size() - open < 96 && text.find("-----", open + pem_begin.size()) == text.npos)
+    begun = std::min(begun, open);
+  for (std::size_t at = end; at > least; --at) {
+    const char c = text[at - 1];
+    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') break;
+    if (next_pair(pairs, text.substr(at - 1, 2), 0) != 0) continue;
+    const std::string_view rest = text.substr(at - 1);
+    const bool dotted = rest.starts_with("eyJ") || c == 'M' || c == 'N' || c == 'O' || c == ':' || c == '-';
+    if (dotted || prefix_at(text, at - 1)) begun = at - 1;
+  }
+  return begun;
+}
+
 bool may_hold_secret(std::string_view json) {
-  for (std::size_t at = 0; at + 1 < json.size(); ++at) {
+  const auto next = [json](std::size_t at) { return next_pair(pairs_and_escapes, json, at); };
+  for (std::size_t at = next(0); at < json.size(); at = next(at + 1)) {
     if (json[at] == '\\') {  // escapes hide what a plain writer would not escape: \u0073k-, and slashes
       const std::string_view escape = json.substr(at, 5);
       if (escape.starts_with("\\/") ||
@@ -302,7 +335,6 @@ bool may_hold_secret(std::string_view json) {
       ++at;
       continue;
     }
-    if (!may_begin(json, at)) continue;
     const char last = before(json, at);
     if (found_at(json, at, last) || (!in(alnum, last) && prefix_at(json, at))) return true;
   }

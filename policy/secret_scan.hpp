@@ -36,6 +36,10 @@ std::optional<SecretFound> find_secret(std::string_view text, std::size_t from =
 // strings is needed (redaction.hpp).
 bool may_hold_secret(std::string_view json);
 
+// Returns where a secret may have begun that the end of the text cuts: before `end`, with no space since; `end` when
+// none has. The first lines of a private key have spaces.
+std::size_t begun_secret(std::string_view text, std::size_t end);
+
 // Returns the text with each secret replaced by what `with` makes of its kind.
 std::string replace_secrets(std::string_view text, const std::function<std::string(std::string_view kind)>& with);
 // Returns the text with each secret replaced by "(secret)".

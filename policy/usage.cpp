@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 
 #include "store/json/raw_json.hpp"
 
@@ -83,6 +85,19 @@ std::optional<TokenUsage> read_usage(std::string_view usage) {
   if (found[cached_within]) out.input = std::max<std::int64_t>(out.input - *found[cached_within], 0);
   out.total = found[total].value_or(out.sum());
   return out;
+}
+
+std::int64_t cost_of(std::string_view usage) {
+  const auto cost = json::find(usage, "cost");
+  if (!cost || json::kind(*cost) != json::Kind::object) return 0;
+  const std::string_view total = json::find(*cost, "total").value_or("0");
+  double dollars = 0;
+  if (const auto [end, error] = std::from_chars(total.data(), total.data() + total.size(), dollars);
+      error != std::errc())
+    return 0;
+  const double microcents = dollars * 1e8;
+  if (!(microcents > 0)) return 0;
+  return microcents >= static_cast<double>(most_counted) ? most_counted : std::llround(microcents);
 }
 
 }  // namespace sessiond::policy

@@ -34,4 +34,8 @@ struct TokenUsage {
 // an object.
 std::optional<TokenUsage> read_usage(std::string_view usage);
 
+// Reads cost.total of a `usage` object, in USD, as microcents: USD times 10^8, rounded, 0 to most_counted. 0 when there
+// is none, or it is no number above 0.
+std::int64_t cost_of(std::string_view usage);
+
 }  // namespace sessiond::policy

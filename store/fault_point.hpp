@@ -56,6 +56,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     // Files from the journal: transcripts/transcript_writer.cpp, transcripts/unsynced_files.cpp,
     // transcripts/archive.cpp, daemon/ledger/projection.cpp
     "transcript.created", "transcript.written", "transcript.synced",
+    "log.purged",          // the log of a purged session is removed, maybe not durably
     "archive.entry_kept",  // of the session that ends; its transcripts have their old names
     "archive.closed",      // its lines are in the file, which has its old name
     "archive.renamed", "archive.synced",
@@ -69,6 +70,11 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     // An old transcript that is written as version 3: transcripts/migrate.cpp
     "migrate.kept",     // the old file has its second name, and still its first
     "migrate.renamed",  // the new file has its name, not yet durably
+    // Blobs: store/blobs/blob_store.cpp, daemon/maintenance/blobs.cpp
+    "blob.stored",   // with its folder; the commit that names it is not decided
+    "blob.touched",  // it was there; the same
+    "blob.unnamed",  // found by a sweep, still there
+    "blob.removed",
     // A lock that is lent: daemon/ledger/lent_locks.cpp
     "lend.locked",    // its client does not know it yet
     "lend.released",  // what its client wrote is not merged yet
@@ -81,6 +87,10 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     // Idempotency answers: store/answers/live.cpp, sealed.cpp
     "answers.written", "answers.synced", "answers.sealed",
     "answers.removed",  // by age or size; the index is still there
+    // The index of the search: daemon/search/index.cpp
+    "search.creating",  // its tables are made, not yet committed
+    "search.written",   // rows and position, not yet committed
+    "search.committed",
     // Start-up: daemon/ledger/recovery.cpp
     "recovery.replayed",  // files are made, not yet synced
     "recovery.merged",    // changes made while the daemon was down are committed

@@ -20,6 +20,7 @@ constexpr std::size_t max_topic_bytes = 128;
 constexpr std::size_t max_encoded_topic_bytes = 80;
 constexpr std::string_view topic_mark = "-topic-";
 constexpr std::string_view stream_mark = "stream:";
+constexpr std::string_view log_folder = "logs/";  // no transcript's name has a slash
 constexpr std::string_view transcript_extension = ".jsonl";
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -197,6 +198,12 @@ std::optional<std::string> topic_of_file(std::string_view session_id, std::strin
   if (!topic || !is_clean_text(*topic)) return std::nullopt;
   return topic;
 }
+
+std::string log_file(std::string_view session_id) {
+  return std::string(log_folder).append(session_id).append(transcript_extension);
+}
+
+bool is_log_file(std::string_view file) { return file.starts_with(log_folder); }
 
 bool is_stream_file(std::string_view session_id, std::string_view file) {
   const auto topic = topic_of_file(session_id, file);

@@ -36,6 +36,7 @@ enum class Code : std::uint8_t {
   session_busy,
   sdk_session_taken,
   nothing_to_compact,
+  session_log_off,
   lease_lost,
   out_of_order,
   run_exists,

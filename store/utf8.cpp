@@ -36,8 +36,15 @@ std::size_t utf8_sequence(std::string_view text, std::size_t at) {
 
 std::string fold_case(std::string_view text) {
   static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  std::string out;
-  out.reserve(text.size());
+  // Most texts are ASCII: these loops need no look at each character, and compilers make vectors of them.
+  std::string out(text);
+  unsigned char bits = 0;
+  for (char& c : out) {
+    bits |= static_cast<unsigned char>(c);
+    c = static_cast<char>(c + (c >= 'A' && c <= 'Z' ? 'a' - 'A' : 0));
+  }
+  if (bits < 0x80) return out;
+  out.clear();
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_sequence(text, at);
     if (length <= 1) {

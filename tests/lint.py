@@ -10,13 +10,15 @@
 
 --quick makes the first and the last check, a few seconds' work: make test runs it. The others take minutes when many files changed.
 
-A check that passed is not made again while the files that it reads, its command and the compiler are the same (build/lint/clean).
+A check that passed is not made again while the files that it reads, its command and the compiler are the same: an empty file named
+by their digest stands in ~/.cache/sessiond-lint ($XDG_CACHE_HOME), for all clones of this user, and goes when unused for 30 days.
 
 Usage: lint.py [-j JOBS] [--quick] [--fix]; needs a configured build/debug with its precompiled headers (make lint).
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import functools
 import hashlib
 import json
@@ -30,7 +32,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "debug"
-CLEAN = ROOT / "build" / "lint" / "clean"
+CLEAN = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sessiond-lint"
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 PRODUCT = ("config/", "store/", "transcripts/", "formats/", "policy/", "daemon/")
 
@@ -74,10 +76,26 @@ def surroundings():
 
 
 def digest(command, files):
-    """Changes with whatever a check of these files depends on."""
+    """Changes with whatever a check of these files depends on, but not with the folder of the clone."""
     sums = [hashlib.sha256(name.encode() + b"\0" + bytes_of(name)).digest()
             for name in sorted(set().union(*(closure(name, set()) for name in files)))]
-    return hashlib.sha256(shlex.join(command).encode() + surroundings() + b"".join(sums)).hexdigest()
+    return hashlib.sha256(shlex.join(command).replace(str(ROOT), "").encode() + surroundings() + b"".join(sums)).hexdigest()
+
+
+def passed_before(known):
+    """Whether a check with this digest has passed; if so, it is kept for another 30 days."""
+    try:
+        os.utime(CLEAN / known)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def forget_unused():
+    for file in CLEAN.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another run was faster
+            if file.stat().st_mtime < time.time() - 30 * 86400:
+                file.unlink()
 
 
 def run(command):
@@ -119,20 +137,18 @@ def main():
                for unit in together]
     checks += [(["clang++-19", *words, "-fsyntax-only", name], [name])
                for name, words in flags.items() if name.endswith(".cpp") and "build/" not in name]
-    digests = [digest(*check) for check in checks]
-    before = set(CLEAN.read_text().split()) if CLEAN.exists() else set()
-    clean = before & set(digests)
-    wanted = list(zip(checks, digests))[:quick if args.quick else None]
-    due = [(command, known) for (command, _), known in wanted if known not in clean]
+    CLEAN.mkdir(parents=True, exist_ok=True)
+    forget_unused()
+    wanted = [(command, digest(command, files)) for command, files in checks[:quick if args.quick else None]]
+    due = [(command, known) for command, known in wanted if not passed_before(known)]
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
         for (command, known), (well, printed) in zip(due, pool.map(run, [command for command, _ in due])):
             if well:
-                clean.add(known)
+                (CLEAN / known).touch()
             else:
                 wrong += 1
             if not well or command[0] == "tests/classes.py":
                 print(printed, file=sys.stdout if well else sys.stderr)
-    CLEAN.write_text("\n".join(sorted(clean)))
     print(f"checks {len(wanted)} made {len(due)} wrong {wrong} in {time.monotonic() - began:.0f} s")
     return 1 if wrong else 0
 

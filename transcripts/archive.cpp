@@ -14,6 +14,7 @@
 #include "store/names.hpp"
 #include "store/new_file.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::transcripts {
 namespace fs = std::filesystem;
@@ -48,6 +49,8 @@ std::string archive_name(std::string_view file, std::string_view reason, std::in
   std::ranges::replace(time, ':', '-');
   return fmt::format("{}.{}.{}", file, reason, time);
 }
+
+seal::Place entry_place(std::string_view path) { return {seal_scope(path), header_seq - 1}; }
 
 std::string_view archive_ending(std::string_view name) {
   if (name.ends_with(entry_suffix)) name.remove_suffix(entry_suffix.size());

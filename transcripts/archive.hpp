@@ -10,12 +10,16 @@
 #include <vector>
 
 #include "store/problem.hpp"
+#include "store/seal/sealed.hpp"
 
 namespace sessiond::transcripts {
 
 // Beside the archives of a session that ended stands its entry of sessions.json, one line of JSON:
 //   x.jsonl.reset.2026-02-21T21-31-50.885Z.entry
 inline constexpr std::string_view entry_suffix = ".entry";
+
+// Where such an entry is sealed: in the file of this path.
+seal::Place entry_place(std::string_view path);
 
 // Returns what the archives of one event have in common: ".deleted.<time>". "" if `name` is no archive or its entry.
 std::string_view archive_ending(std::string_view name);

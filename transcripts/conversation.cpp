@@ -110,9 +110,9 @@ struct Shown {
 };
 
 template <class Source>
-Result<Shown> shown_of(Source& source, const Landmarks& marks) {
+Result<Shown> shown_of(Source& source, const Landmarks& marks, std::optional<std::uint64_t> through) {
   Shown out;
-  out.path = path_of(marks);
+  out.path = path_of(marks, through);
   if (out.path.spans.empty()) return out;
   const auto last = std::ranges::find_if(marks.checkpoints | std::views::reverse,
                                          [&out](std::uint64_t seq) { return out.path.has(seq); });
@@ -193,7 +193,15 @@ Result<void> show_changes(Source& source, const Landmarks& marks, const ReadLimi
   for (const auto* lines : {&conversation.before, &conversation.after})
     for (const context::Line& line : *lines)
       if (there != nullptr && there->contains(line.id)) ids.insert(line.id);
-  TRY(auto changes, changes_in(source, marks, limits.name, &ids));
+  Landmarks then;  // has only the changes up to `through`
+  if (limits.through && !ids.empty()) {
+    const std::vector<SeqSpan> span{{0, *limits.through}};
+    TRY(source.each(span, [&](std::uint64_t seq, std::string_view line) {
+      if (entry_type(line) == "custom") then.changes.add(line, seq);
+      return true;
+    }));
+  }
+  TRY(auto changes, changes_in(source, limits.through ? then : marks, limits.name, &ids));
   if (limits.later != nullptr) add_later(changes, *limits.later);
   for (auto* lines : {&conversation.before, &conversation.after})
     std::erase_if(*lines, [&changes](context::Line& line) {
@@ -245,7 +253,7 @@ template <class Source>
 Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  TRY(auto shown, shown_of(source, *marks));
+  TRY(auto shown, shown_of(source, *marks, limits.through));
   TRY(auto out, read_shown(source, *marks, shown, limits.bytes));
   if (out.cut && limits.messages) {
     TRY(shown, last_of(source, std::move(shown), *limits.messages, limits.bytes / 2));
@@ -278,7 +286,7 @@ Result<ShownChanges> read_changes_of(Source& source, std::string_view name, cons
 // Measures line by line: what there is may be long.
 template <class Source>
 Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std::int64_t doom_count) {
-  TRY(const auto shown, shown_of(source, marks));
+  TRY(const auto shown, shown_of(source, marks, {}));
   context::Meter meter;
   if (shown.checkpoint) context::begin(meter, checkpoint_of(*shown.checkpoint));
   const std::uint64_t counted_from = shown.checkpoint ? shown.checkpoint->seq : 0;
@@ -294,7 +302,7 @@ template <class Source>
 Result<KeptEntry> look_up(Source& source, const std::string& entry_id) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  TRY(const auto shown, shown_of(source, *marks));
+  TRY(const auto shown, shown_of(source, *marks, {}));
   KeptEntry out{.branches = marks->branches.size()};
   if (shown.checkpoint) out.checkpoint = transcripts::entry_id(shown.checkpoint->line, shown.checkpoint->seq);
   TRY(const auto found,
@@ -339,14 +347,7 @@ std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, st
 }
 
 Result<std::vector<SeqSpan>> path_to(Transcript& transcript, const std::string& entry_id) {
-  std::optional<std::uint64_t> end;
-  if (!entry_id.empty()) {
-    TRY(const auto found, transcript.find(entry_id));
-    if (!found) return fail(Code::message_not_found, "there is no message " + entry_id + " in this transcript");
-    end = found->seq;
-  }
-  TRY(const Landmarks* marks, transcript.landmarks());
-  return path_of(*marks, end).spans;
+  return read_path_of(transcript, entry_id);
 }
 
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits) {

@@ -28,8 +28,9 @@ namespace sessiond::transcripts {
 struct ReadLimits {
   std::uint64_t bytes = 64 << 20;
   std::optional<std::int64_t> messages{};
-  std::string name{};           // of the transcript, for changes of its messages: transcript_name()
-  const ShownChanges* later{};  // changes that other transcripts tell of; null: none
+  std::string name{};                      // of the transcript, for changes of its messages: transcript_name()
+  std::optional<std::uint64_t> through{};  // as it was when this was the last entry; nothing: as it is now
+  const ShownChanges* later{};             // changes that other transcripts tell of; null: none
 };
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits);
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits);

@@ -34,6 +34,7 @@ struct NewEntry {
   std::string body{};   // compact JSON. message: the message object; else the other members, without braces
   std::string role{};   // message only
   std::string usage{};  // message only: raw JSON object, or empty
+  bool plain = false;   // message only: its body is known to have no member seq, id, parentId, type or timestamp
   bool stamp = false;   // message only: if it has no timestamp, add the entry's as its last member
   std::string extra{};  // message only: members beside `message`, raw, without braces; the line keeps them
 };

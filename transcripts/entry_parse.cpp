@@ -118,9 +118,12 @@ Result<void> read_short_message(std::string_view entry, const EntryMembers& give
   } else {
     return fail_at(at(pointer, "text"), "is missing; give text or content");
   }
+  parsed.plain = true;
   for (const json::Member& member : json::members(entry)) {
     const bool placed = named(member, "role") || named(member, "content") || named(member, "text");
-    if (!placed && !belongs_to_entry(member)) append_member(parsed.body, member);
+    if (placed || belongs_to_entry(member)) continue;
+    append_member(parsed.body, member);
+    parsed.plain = parsed.plain && !named(member, "seq");
   }
   parsed.body += '}';
   parsed.stamp = true;

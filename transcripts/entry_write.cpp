@@ -65,7 +65,7 @@ Collisions collisions_of(std::string_view body, std::string_view time) {
 
 // Returns the timestamp that is the message's last member (ms, up to the year 9999).
 std::optional<std::int64_t> own_time(const NewEntry& entry) {
-  if (entry.type != "message") return {};
+  if (entry.type != "message" || entry.plain) return {};
   constexpr std::string_view name = "\"timestamp\":";
   constexpr std::size_t longest = name.size() + 20;  // with the digits of a number and the brace
   const std::string_view body = entry.body;
@@ -74,13 +74,13 @@ std::optional<std::int64_t> own_time(const NewEntry& entry) {
   if (at == std::string_view::npos) return {};
   const std::string_view digits = end.substr(at + name.size(), end.size() - 1 - (at + name.size()));
   const auto time = store::parse_number<std::int64_t>(digits);
-  const bool fits = time && *time >= 0 && *time <= store::last_time_ms && std::to_string(*time) == digits;
+  const bool fits = time && *time >= 0 && *time <= store::last_time_ms && store::decimal(*time) == digits;
   return fits ? time : std::nullopt;
 }
 
 Written write_message(const NewEntry& entry, std::string_view ids, std::uint64_t seq, std::int64_t time) {
-  const std::string time_text = std::to_string(time);
-  const Collisions collisions = collisions_of(entry.body, time_text);
+  const std::string time_text = store::decimal(time);
+  const Collisions collisions = entry.plain ? Collisions{} : collisions_of(entry.body, time_text);
   Written written;
   std::string& line = written.line;
   line.reserve(entry.body.size() + entry.extra.size() + head_bytes);

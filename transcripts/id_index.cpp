@@ -27,7 +27,7 @@ Result<void> IdIndex::scan(int fd, std::uint64_t first_entry, std::uint64_t end,
   LineReader lines(fd, end, path);
   for (std::uint64_t at = std::max(covered.bytes, first_entry); at < end;) {
     TRY(auto next, lines.end_of(at));
-    TRY(auto line, lines.text(at, next));
+    TRY(auto line, lines.line(at, next, hashes.size()));
     hashes.push_back(id_hash(entry_id(line, hashes.size())));
     at = next;
   }

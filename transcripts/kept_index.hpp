@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "store/files.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/try.hpp"
 #include "transcripts/line_index.hpp"
 
@@ -33,9 +34,11 @@ class KeptIndex {
   void load(const std::filesystem::path& sidecar, const LineIndex& lines, int fd, const store::FileIdentity& file,
             std::string_view path) {
     if (sidecar.empty() || std::exchange(loaded_, true)) return;
-    const auto bytes = store::read_file(sidecar);  // if there is none, the transcript is read
+    auto bytes = store::read_file(sidecar);  // if there is none, the transcript is read
     if (!bytes) return;
-    auto stored = Index::decode(*bytes, file.inode);
+    const auto opened = seal::open_if_sealed(std::move(*bytes), place_of(sidecar));
+    if (!opened) return;
+    auto stored = Index::decode(*opened, file.inode);
     if (!stored || stored->covered.bytes > lines.covered.bytes || stored->entries() > lines.lines) return;
     if (!stored->covered.fits(fd, file.size, path).value_or(false)) return;
     now = std::move(*stored);
@@ -50,10 +53,15 @@ class KeptIndex {
   Result<void> save(const std::filesystem::path& sidecar, std::uint64_t inode) {
     saved_ = now.covered.bytes;
     TRY(store::make_dirs(sidecar.parent_path()));
-    return store::replace_file(sidecar, encode_sidecar(now, inode));
+    TRY(seal::reserve());
+    // Sealed: landmarks name who reacted, and with what.
+    return store::replace_file(sidecar, seal::seal(encode_sidecar(now, inode), place_of(sidecar)));
   }
 
  private:
+  static seal::Place place_of(const std::filesystem::path& sidecar) {
+    return {"sidecar", sidecar.parent_path().filename().native(), sidecar.filename().native()};
+  }
   static constexpr std::uint64_t unsaved = 16 << 20;  // bytes that may have to be parsed again
 
   std::uint64_t saved_ = 0;  // bytes that the sidecar covers

@@ -72,7 +72,7 @@ Result<void> Landmarks::scan(int fd, std::uint64_t first_entry, std::uint64_t en
   LineReader reader(fd, end, path);
   for (std::uint64_t at = std::max(covered.bytes, first_entry); at < end;) {
     TRY(const auto next, reader.end_of(at));
-    TRY(const auto line, reader.text(at, next));
+    TRY(const auto line, reader.line(at, next, lines));
     add(line);
     at = next;
   }

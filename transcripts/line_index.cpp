@@ -10,6 +10,7 @@
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_reader.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::transcripts {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::size_t scan_bytes = 1 << 20;
 Result<bool> begins_with_header(int fd, std::uint64_t end, std::string_view path) {
   if (end > longest_header) return false;
   LineReader reader(fd, end, path);
-  TRY(auto line, reader.text(0, end));
+  TRY(auto line, reader.line(0, end, header_seq));
   return is_header(line);
 }
 
@@ -29,7 +30,7 @@ Result<void> find_last_id(LineIndex& index, std::uint64_t old_lines, int fd, std
   std::uint64_t end = index.covered.bytes;
   for (std::uint64_t seq = index.lines; seq-- > old_lines;) {
     TRY(auto begin, reader.begin_of(end));
-    TRY(auto line, reader.text(begin, end));
+    TRY(auto line, reader.line(begin, end, seq));
     if (const std::string type = entry_type(line); type != "unreadable" && type != "session") {
       index.last_id = entry_id(line, seq);
       return {};

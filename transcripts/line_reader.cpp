@@ -8,6 +8,7 @@
 
 #include "store/files.hpp"
 #include "store/try.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::transcripts {
 namespace {
@@ -69,7 +70,11 @@ Result<bool> LineReader::begins_line(std::uint64_t offset) {
 }
 
 Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end) {
-  end = std::min(end, begin + longest_line);
+  if (end - begin > longest_line) {
+    TRY(const auto beginning, read(begin, begin + 16));
+    // A sealed line may be as much longer as its seal makes it.
+    end = std::min(end, begin + (seal::is_sealed(beginning) ? longest_line / 3 * 4 + 1024 : longest_line));
+  }
   std::string_view line;
   if (holds(begin, end)) {
     line = std::string_view(block_).substr(begin - low_, end - begin);
@@ -81,6 +86,16 @@ Result<std::string_view> LineReader::text(std::uint64_t begin, std::uint64_t end
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (begin == 0 && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
   return line;
+}
+
+Result<std::string_view> LineReader::line(std::uint64_t begin, std::uint64_t end, std::uint64_t seq) {
+  TRY(const auto stored, text(begin, end));
+  return seal::is_sealed(stored) ? open(stored, seq) : stored;
+}
+
+std::string_view LineReader::open(std::string_view sealed, std::uint64_t seq) {
+  if (scope_.empty()) scope_ = seal_scope(path_);
+  return seal::open(sealed, {scope_, seq}, opened_) ? std::string_view(opened_) : closed_line;
 }
 
 }  // namespace sessiond::transcripts

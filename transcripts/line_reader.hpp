@@ -26,9 +26,13 @@ class LineReader {
   // Returns the line without its '\n' or "\r\n", and without the byte order mark of the file. Valid until the next
   // call.
   Result<std::string_view> text(std::uint64_t begin, std::uint64_t end);
+  // The same, opened if it is sealed: the line of the entry `seq`, or header_seq (sealed_lines.hpp). One that does not
+  // open is closed_line.
+  Result<std::string_view> line(std::uint64_t begin, std::uint64_t end, std::uint64_t seq);
 
  private:
   Result<std::string> read(std::uint64_t begin, std::uint64_t end) const;
+  std::string_view open(std::string_view sealed, std::uint64_t seq);
   Result<void> load(std::uint64_t begin, std::uint64_t end);
   bool holds(std::uint64_t begin, std::uint64_t end) const { return begin >= low_ && end <= low_ + block_.size(); }
 
@@ -38,6 +42,8 @@ class LineReader {
   std::string block_;  // bytes [low_, low_ + block_.size())
   std::uint64_t low_ = 0;
   std::string long_line_;
+  std::string opened_;
+  std::string scope_;  // seal_scope(path_), once it is needed
 };
 
 }  // namespace sessiond::transcripts

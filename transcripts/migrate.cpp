@@ -16,6 +16,7 @@
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
 #include "transcripts/members.hpp"
+#include "transcripts/sealed_lines.hpp"
 #include "transcripts/transcript.hpp"
 
 namespace sessiond::transcripts {
@@ -100,7 +101,12 @@ class FileMigration {
     LineReader reader(in_.get(), size_, path_.native());
     for (std::uint64_t begin = 0; begin < size_;) {
       TRY(const auto end, reader.end_of(begin));
-      TRY(const auto line, reader.text(begin, end));
+      TRY(const auto stored, reader.text(begin, end));
+      to_seal_ = seal::on() && seal::key_of(stored) != seal::keys()->active().id();
+      TRY(auto line, reader.line(begin, end, begin == 0 ? header_seq : result_.entries));
+      if (begin == 0 && !is_header(line)) {
+        TRY(line, reader.line(begin, end, 0));
+      }
       TRY(take(line, begin, end));
       if (result_.version > current_version) return {};  // written by a newer program
       begin = end;
@@ -122,25 +128,25 @@ class FileMigration {
     std::string fresh = migrate_line(line, seq, parent_, result_.version);
     TRY(name_first_kept(fresh, fields));
     parent_ = entry_id(line, seq);
-    if (fresh == line) return {};
+    if (fresh == line && !to_seal_) return {};
     ++result_.changed;
-    return replace(fresh, begin, end);
+    return replace(fresh, begin, end, seq);
   }
 
   Result<void> take_header(std::string_view line, std::uint64_t end) {
     result_.version = std::max<std::int64_t>(1, json::int_at(line, "version").value_or(1));
-    if (result_.version >= current_version) return {};
+    if (result_.version > current_version || (result_.version == current_version && !to_seal_)) return {};
     json::Edit edit;
-    edit.put_int("version", current_version);
+    if (result_.version < current_version) edit.put_int("version", current_version);
     result_.header_changed = true;
-    return replace(json::apply(line, edit), 0, end);
+    return replace(json::apply(line, edit), 0, end, header_seq);
   }
 
   Result<void> make_header(const EntryFields& first) {
     result_.header_changed = true;
     const std::int64_t time = ms_of(first.timestamp).value_or(seen_.mtime_ns / 1'000'000);
     TRY(open_temp());
-    return store::write_all(out_.get(), header_line(id_, time, "/", ""), temp_.native());
+    return write(header_line(id_, time, "/", ""), header_seq);
   }
 
   // In version 1 the index counts the file's lines, including the header.
@@ -161,10 +167,17 @@ class FileMigration {
     return {};
   }
 
-  Result<void> replace(std::string_view fresh, std::uint64_t begin, std::uint64_t end) {
+  Result<void> replace(std::string_view fresh, std::uint64_t begin, std::uint64_t end, std::uint64_t seq) {
     TRY(copy_until(begin));
     copied_ = end;
-    return store::write_all(out_.get(), fmt::format("{}\n", fresh), temp_.native());
+    return write(fmt::format("{}\n", fresh), seq);
+  }
+
+  Result<void> write(std::string_view line, std::uint64_t seq) {
+    TRY(seal::reserve());
+    std::string stored;
+    append_line(stored, line, seal::draw(), seal_scope(path_.native()), seq);
+    return store::write_all(out_.get(), stored, temp_.native());
   }
 
   // Copies unchanged bytes.
@@ -189,6 +202,7 @@ class FileMigration {
   store::FileIdentity seen_{};
   std::uint64_t copied_ = 0;  // bytes of the old file that the new one has
   std::string parent_{};
+  bool to_seal_ = false;  // the line is not sealed with the active key, and encryption is on
   bool all_readable_ = true;
   std::unique_ptr<Transcript> by_place_{};
   Migration result_{};

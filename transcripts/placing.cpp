@@ -10,16 +10,84 @@
 #include "store/try.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::transcripts {
 namespace {
 
+// Tells the seqs of the lines of a file, which a sealed line is bound to. It counts when it is asked.
+class LineNumbers {
+ public:
+  LineNumbers(int fd, std::uint64_t size, std::string_view path, LineReader& reader)
+      : fd_(fd), size_(size), path_(path), reader_(reader) {}
+
+  Result<bool> has_header() {
+    if (size_ == 0) return false;
+    if (!has_header_) {
+      TRY(const auto end, reader_.end_of(0));
+      TRY(const auto line, reader_.line(0, end, header_seq));
+      has_header_ = end <= longest_header && is_header(line);
+    }
+    return *has_header_;
+  }
+
+  // How many lines the file has that end.
+  Result<std::uint64_t> lines() {
+    if (!lines_) {
+      TRY(lines_, newlines_before(size_));
+    }
+    return *lines_;
+  }
+
+  // The seq of the entry that begins at the offset; header_seq if it is the header.
+  Result<std::uint64_t> seq_at(std::uint64_t offset) {
+    TRY(const bool header, has_header());
+    if (offset == 0) return header ? header_seq : 0;
+    TRY(const std::uint64_t before, newlines_before(offset));
+    return before - (header ? 1 : 0);
+  }
+
+  // The line that begins at the offset, opened if it is sealed.
+  Result<std::string_view> line_at(std::uint64_t begin, std::uint64_t end) {
+    TRY(const auto text, reader_.text(begin, end));
+    if (!seal::is_sealed(text)) return text;
+    TRY(const auto seq, seq_at(begin));
+    return reader_.line(begin, end, seq);
+  }
+
+ private:
+  Result<std::uint64_t> newlines_before(std::uint64_t offset) const {
+    constexpr std::uint64_t piece = 1 << 20;
+    std::uint64_t count = 0;
+    for (std::uint64_t at = 0; at < offset; at += piece) {
+      TRY(const auto bytes, store::read_at(fd_, at, std::min(piece, offset - at), path_));
+      count += static_cast<std::uint64_t>(std::ranges::count(bytes, '\n'));
+    }
+    return count;
+  }
+
+  int fd_;
+  std::uint64_t size_;
+  std::string_view path_;
+  LineReader& reader_;
+  std::optional<bool> has_header_{};
+  std::optional<std::uint64_t> lines_{};
+};
+
 class Placer {
  public:
   Placer(int fd, std::uint64_t size, std::span<const PlacedLine> lines, bool whole, std::string_view path)
-      : fd_(fd), size_(size), lines_(lines), whole_(whole), path_(path), reader_(fd, size, path) {}
+      : fd_(fd),
+        size_(size),
+        lines_(lines),
+        whole_(whole),
+        path_(path),
+        scope_(seal_scope(path)),
+        reader_(fd, size, path),
+        numbers_(fd, size, path, reader_) {}
 
   Result<Placing> run() {
+    TRY(seal::reserve());
     TRY(const auto ended, reader_.begins_line(size_));
     open_end_ = !ended;
     for (const PlacedLine& line : lines_) TRY(place(line));
@@ -34,9 +102,11 @@ class Placer {
   Result<void> append(const PlacedLine& line) {
     if (torn()) result_.append += '\n';
     const bool elsewhere = end() != line.offset;
+    const bool sealed = seal::is_sealed(line.line);
+    const std::string plain = elsewhere ? plain_of(line) : std::string();
     std::optional<std::string> other_parent;
     if (elsewhere && !line.id.empty()) {
-      TRY(other_parent, parent_now(line));
+      TRY(other_parent, parent_now(line, plain));
     }
     result_.displaced = result_.displaced || elsewhere;
     const std::uint64_t begin = end();
@@ -45,21 +115,43 @@ class Placer {
       if (begin > line.offset)
         result_.renumbered_from = std::min(result_.renumbered_from.value_or(*line.seq), *line.seq);
     }
-    if (other_parent) {
-      const std::string_view object = line.line.substr(0, line.line.size() - 1);
-      result_.append += json::apply(object, {.set = {{"parentId", std::move(*other_parent)}}, .unset = {}}) + "\n";
+    if (elsewhere && (other_parent || sealed)) {
+      std::string object = plain.substr(0, plain.size() - 1);
+      if (other_parent) object = json::apply(object, {.set = {{"parentId", std::move(*other_parent)}}, .unset = {}});
+      // Another text or seq: another nonce.
+      TRY(const std::uint64_t seq, seq_at_end(line));
+      append_line(result_.append, object + "\n", sealed ? seal::draw() : seal::Draw{}, scope_, seq);
     } else {
       result_.append += line.line;
     }
+    has_appended_header_ = has_appended_header_ || line.id.empty();
     result_.lines.push_back({begin, end()});
     if (!line.id.empty()) last_ = json::quote(line.id);
     return {};
   }
 
+  // A line of ours as it was before it was sealed, with its '\n'.
+  std::string plain_of(const PlacedLine& line) const {
+    if (!seal::is_sealed(line.line)) return std::string(line.line);
+    std::string plain;
+    const seal::Place place(scope_, line.id.empty() ? header_seq : line.seq.value_or(0));
+    if (!seal::open(line.line.substr(0, line.line.size() - 1), place, plain)) plain = closed_line;
+    return plain + "\n";
+  }
+
+  // The seq that the entry has that comes next behind all that is there and to be appended.
+  Result<std::uint64_t> seq_at_end(const PlacedLine& line) {
+    if (line.id.empty()) return header_seq;
+    TRY(const std::uint64_t lines, numbers_.lines());
+    TRY(const bool header, numbers_.has_header());
+    const auto appended = static_cast<std::uint64_t>(std::ranges::count(result_.append, '\n'));
+    return lines + appended - (header || has_appended_header_ ? 1 : 0);
+  }
+
   // Returns a new parentId (raw JSON) if foreign entries came between a line and the entry that it was to follow: a
   // reader that follows parentId back from the last entry must meet them. Any other parent stays.
-  Result<std::optional<std::string>> parent_now(const PlacedLine& line) {
-    const std::string parent(json::find(line.line, "parentId").value_or("null"));
+  Result<std::optional<std::string>> parent_now(const PlacedLine& line, std::string_view plain) {
+    const std::string parent(json::find(plain, "parentId").value_or("null"));
     TRY(auto last, last_entry());
     if (last.empty() || last == parent || line.offset > size_) return std::nullopt;
     // The last entry is one of ours that follows this line: as its parent it would make a ring.
@@ -75,7 +167,7 @@ class Placer {
   Result<std::string> entry_before(std::uint64_t offset) {
     if (offset == 0) return "null";
     TRY(auto begin, reader_.begin_of(offset));
-    TRY(auto text, reader_.text(begin, offset));
+    TRY(auto text, numbers_.line_at(begin, offset));
     if (!json::check(text, {.max_depth = json::foreign_depth})) return "";
     if (json::string_at(text, "type") == "session") return "null";
     const auto id = json::string_at(text, "id");
@@ -197,15 +289,21 @@ class Placer {
       lowest = std::min(lowest, line.offset);
     }
     TRY(auto begin, first_line(whole_ ? 0 : lowest));
+    const bool sealed = std::ranges::any_of(lines_, [](const PlacedLine& line) { return seal::is_sealed(line.line); });
+    std::uint64_t seq = 0;
+    if (sealed) {
+      TRY(seq, numbers_.seq_at(begin));
+    }
     for (std::uint64_t at = begin; at < size_;) {
       TRY(auto line_end, reader_.end_of(at));
       if (line_end == size_ && open_end_) break;
-      TRY(auto text, reader_.text(at, line_end));
+      TRY(auto text, sealed ? reader_.line(at, line_end, seq) : reader_.text(at, line_end));
+      ++seq;  // behind the header it is 0
       // string_at is safe on any text. Only a line that would replace ours has to be JSON.
       const auto id = at == 0 && is_header(text) ? std::nullopt : json::string_at(text, "id");
       const auto ours = id ? wanted.find(*id) : wanted.end();
       if (ours != wanted.end() && json::check(text, {.max_depth = json::foreign_depth})) {
-        if (says_the_same(text, ours->second->line)) {
+        if (says_the_same(text, plain_of(*ours->second))) {
           found_->emplace(*id, ByteRange{at, line_end});
         } else {
           others_.emplace(ours->first);
@@ -227,7 +325,10 @@ class Placer {
   std::span<const PlacedLine> lines_;
   bool whole_;
   std::string_view path_;
+  std::string scope_;
   LineReader reader_;
+  LineNumbers numbers_;
+  bool has_appended_header_ = false;
   bool open_end_ = false;
   std::uint64_t filled_ = 0;
   std::optional<std::unordered_map<std::string, ByteRange>> found_;

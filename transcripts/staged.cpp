@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "store/try.hpp"
+#include "transcripts/line_index.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::transcripts {
 namespace {
@@ -43,6 +45,8 @@ StagedTranscript::StagedTranscript(StagedTranscript&& other) noexcept
       name_(std::exchange(other.name_, {})),
       fd_(std::move(other.fd_)),
       unwritten_(std::move(other.unwritten_)),
+      next_(other.next_),
+      has_header_(other.has_header_),
       kept_(other.kept_) {}
 
 StagedTranscript::~StagedTranscript() {
@@ -60,7 +64,15 @@ Result<StagedTranscript> StagedTranscript::create(const std::filesystem::path& f
 }
 
 Result<void> StagedTranscript::add(std::string_view line) {
-  unwritten_.append(line).push_back('\n');
+  if (const seal::Draw draw = seal::draw()) {
+    const bool header = next_ == 0 && !has_header_ && is_header(line);
+    has_header_ = has_header_ || header;
+    seal::append_sealed(unwritten_, line, draw,
+                        {seal_scope((folder_ / name_).native()), header ? header_seq : next_++});
+    unwritten_.push_back('\n');
+  } else {
+    unwritten_.append(line).push_back('\n');
+  }
   return unwritten_.size() < staged_at_once ? Result<void>{} : write();
 }
 
@@ -72,6 +84,7 @@ Result<void> StagedTranscript::finish() {
 }
 
 Result<void> StagedTranscript::write() {
+  TRY(seal::reserve());
   TRY(store::write_all(fd_.get(), unwritten_, (folder_ / name_).native()));
   unwritten_.clear();
   return {};

@@ -29,7 +29,7 @@ class StagedTranscript {
   StagedTranscript& operator=(StagedTranscript&&) = delete;
   ~StagedTranscript();
 
-  // Adds a line: the header first, then entries. Without a line break.
+  // Adds a line: the header first, then entries. Without a line break. Sealed if encryption is on.
   Result<void> add(std::string_view line);
   // Makes the file and its name durable. Nothing is added after that.
   Result<void> finish();
@@ -46,6 +46,8 @@ class StagedTranscript {
   std::string name_;  // empty: moved from
   store::Fd fd_;
   std::string unwritten_{};
+  std::uint64_t next_ = 0;  // seq of the next entry
+  bool has_header_ = false;
   bool kept_ = false;
 };
 

@@ -28,6 +28,7 @@ void EntrySums::add(std::string_view line) {
     input = policy::add_counted(input, entry.usage->input);
     output = policy::add_counted(output, entry.usage->output);
     total = policy::add_counted(total, entry.usage->total);
+    cost = policy::add_counted(cost, policy::cost_of(json::find(body, "usage").value_or("{}")));
   }
   if (entry.person && first_message.empty()) first_message = beginning_of(json::find(body, "content").value_or(""));
 }

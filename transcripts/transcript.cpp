@@ -9,6 +9,7 @@
 
 #include "store/json/raw_json.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/sealed_lines.hpp"
 #include "transcripts/transcript_impl.hpp"
 
 namespace sessiond::transcripts {
@@ -88,11 +89,14 @@ Result<void> Transcript::Impl::read_tail() {
           .last_id = index.last_id};
   if (tail.ends_in_newline) return {};
   LineReader lines = reader();
-  TRY(auto line, lines.text(index.covered.bytes, tail.size));
   const bool first = index.offsets.empty();
+  TRY(auto line, lines.line(index.covered.bytes, tail.size, first ? header_seq : tail.count));
   if (first && tail.size <= longest_header && is_header(line)) {
     tail.has_header = true;
     return {};
+  }
+  if (first) {
+    TRY(line, lines.line(index.covered.bytes, tail.size, tail.count));
   }
   if (entry_type(line) != "unreadable") tail.last_id = entry_id(line, tail.count);
   ++tail.count;
@@ -157,7 +161,7 @@ std::optional<std::int64_t> Transcript::started() const {
   LineReader lines = impl_->reader();
   const auto end = lines.end_of(0);
   if (!end) return {};
-  const auto line = lines.text(0, *end);
+  const auto line = lines.line(0, *end, header_seq);
   return line ? parse_iso_time(json::string_at(*line, "timestamp").value_or("")) : std::nullopt;
 }
 
@@ -169,7 +173,7 @@ Result<IdSet> Transcript::ids() {
     for (const std::uint32_t hash : hashes) set.insert(hash);
     if (impl_->tail.count == hashes.size()) return set;
     LineReader lines = impl_->reader();  // for a last line without a newline
-    TRY(auto line, lines.text(impl_->index.covered.bytes, impl_->tail.size));
+    TRY(auto line, lines.line(impl_->index.covered.bytes, impl_->tail.size, hashes.size()));
     set.insert(id_hash(entry_id(line, hashes.size())));
     return set;
   });

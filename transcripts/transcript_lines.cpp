@@ -33,7 +33,7 @@ Result<bool> Transcript::Impl::page_upwards(LineReader& lines, std::uint64_t low
   for (std::uint64_t seq = low; seq < high; ++seq) {
     if (page.full()) return true;
     TRY(auto end, lines.end_of(begin));
-    TRY(auto line, lines.text(begin, end));
+    TRY(auto line, lines.line(begin, end, seq));
     if (!page.take(seq, line)) return true;
     begin = end;
   }
@@ -46,7 +46,7 @@ Result<bool> Transcript::Impl::page_downwards(LineReader& lines, std::uint64_t l
   for (std::uint64_t seq = high; seq-- > low;) {
     if (page.full()) return true;
     TRY(auto begin, lines.begin_of(end));
-    TRY(auto line, lines.text(begin, end));
+    TRY(auto line, lines.line(begin, end, seq));
     if (!page.take(seq, line)) return true;
     end = begin;
   }
@@ -87,7 +87,7 @@ Result<void> Transcript::Impl::each(std::span<const SeqSpan> spans, const Take& 
       TRY(const auto line_end, lines.end_of(*at));
       if (next >= span.first) {
         TRY(spend(line_end - *at));
-        TRY(const auto line, lines.text(*at, line_end));
+        TRY(const auto line, lines.line(*at, line_end, next));
         if (!take(next, line)) return {};
       }
       at = line_end;
@@ -124,7 +124,7 @@ Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::optional<std::int
   if (tail.count == now.lines) return &now;
   with_tail = now;
   LineReader lines = reader();
-  TRY(const auto line, lines.text(index.covered.bytes, tail.size));
+  TRY(const auto line, lines.line(index.covered.bytes, tail.size, now.lines));
   with_tail.add(line);
   TRY(resolve(with_tail));
   return &with_tail;
@@ -153,7 +153,7 @@ Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wa
   std::uint64_t seq = tail.count;
   for (std::uint64_t end = tail.size; seq > 0 && end > floor && !open.empty();) {
     TRY(auto begin, lines.begin_of(end));
-    TRY(auto line, lines.text(begin, end));
+    TRY(auto line, lines.line(begin, end, seq - 1));
     check_line(--seq, line);
     end = begin;
   }
@@ -172,7 +172,7 @@ Result<Transcript::Found> Transcript::Impl::find(std::span<const std::string> wa
     TRY(auto begin, offset_of(lines, seq));
     TRY(auto end, lines.end_of(begin));
     TRY(spend(end - begin));
-    TRY(auto line, lines.text(begin, end));
+    TRY(auto line, lines.line(begin, end, seq));
     check_line(seq, line);
   }
   return found;
@@ -192,7 +192,7 @@ Result<std::vector<WholeLine>> Transcript::Impl::whole_lines(std::uint64_t begin
   for (std::uint64_t at = *nearest; at < end; ++seq) {
     TRY(auto line_end, reader.end_of(at));
     if (at >= begin) {
-      TRY(auto text, reader.text(at, line_end));
+      TRY(auto text, reader.line(at, line_end, seq));
       bytes += text.size();
       if (!lines.empty() && bytes > max_bytes) break;
       lines.push_back({.stored = {.seq = seq, .line = std::string(text)}, .end = line_end});

@@ -19,7 +19,9 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/try.hpp"
+#include "transcripts/pending_lines.hpp"
 #include "transcripts/placing.hpp"
+#include "transcripts/sealed_lines.hpp"
 #include "transcripts/unsynced_files.hpp"
 
 namespace sessiond::transcripts {
@@ -28,36 +30,7 @@ namespace {
 
 constexpr std::size_t most_open_files = 256;
 
-struct Pending {
-  struct Item {
-    std::uint64_t offset = 0;
-    std::size_t begin = 0;  // in bytes
-    std::string id;
-    std::optional<std::uint64_t> seq;
-  };
-  std::string bytes;
-  std::vector<Item> items;
-  bool contiguous = true;  // each line should begin where the one before it ends
-
-  std::vector<PlacedLine> lines() const {
-    std::vector<PlacedLine> all;
-    all.reserve(items.size());
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      const std::size_t end = i + 1 < items.size() ? items[i + 1].begin : bytes.size();
-      const auto line = std::string_view(bytes).substr(items[i].begin, end - items[i].begin);
-      all.push_back({.offset = items[i].offset, .line = line, .id = items[i].id, .seq = items[i].seq});
-    }
-    return all;
-  }
-  std::optional<std::uint64_t> first_seq() const {
-    std::optional<std::uint64_t> first;
-    for (const Item& item : items)
-      if (item.seq) first = std::min(first.value_or(*item.seq), *item.seq);
-    return first;
-  }
-};
-
-using PendingFiles = std::map<std::string, Pending, std::less<>>;
+using PendingFiles = std::map<std::string, PendingLines, std::less<>>;
 
 struct OpenFile {
   std::string file;
@@ -87,6 +60,7 @@ struct TranscriptWriter::Impl {
   fs::path state_dir;
   OnLines on_lines;
   OnSize on_size;
+  std::function<bool(std::string_view file)> may_wait{};
   PendingFiles pending{};
   std::size_t pending_bytes = 0;
   std::list<OpenFile> open_files{};  // the most recently used first
@@ -107,9 +81,9 @@ struct TranscriptWriter::Impl {
   Result<OpenFile*> open(const std::string& file);
   Result<OpenFile*> open_now(const std::string& file);
   void forget(const std::string& file);
-  Result<void> flush(const std::string& file, Pending& lines);
+  Result<void> flush(const std::string& file, PendingLines& lines);
   Result<std::uint64_t> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
-  Result<std::uint64_t> place(OpenFile& open, std::uint64_t size, const Pending& lines);
+  Result<std::uint64_t> place(OpenFile& open, std::uint64_t size, const PendingLines& lines);
   void tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed, std::span<const ByteRange> lines) const;
   UnsyncedFiles::Written& unsynced_of(const OpenFile& open) {
     return unsynced.written(open.file, open.device, open.inode);
@@ -168,6 +142,8 @@ Result<OpenFile*> TranscriptWriter::Impl::open(const std::string& file) {
     return opened;
   }
   Problem why = store::in_the_way(state_dir / file, std::move(opened.error()));
+  // Other work does not wait for a log: whatever keeps it from being opened, its lines wait alone.
+  if (why.code != Code::storage_full && may_wait && may_wait(file)) why.code = Code::degraded;
   if (why.code == Code::degraded) stuck[file] = why.detail;
   return std::unexpected(std::move(why));
 }
@@ -242,7 +218,7 @@ void TranscriptWriter::Impl::tell(const OpenFile& open, std::uint64_t size, std:
   }
 }
 
-Result<void> TranscriptWriter::Impl::flush(const std::string& file, Pending& lines) {
+Result<void> TranscriptWriter::Impl::flush(const std::string& file, PendingLines& lines) {
   TRY(auto opened, open(file));
   OpenFile& target = *opened;
   const std::uint64_t size = target.size;
@@ -256,6 +232,11 @@ Result<void> TranscriptWriter::Impl::flush(const std::string& file, Pending& lin
     TRY(auto landed, write(target, size, lines.bytes));
     if (landed != size) renumber(file, lines.first_seq());
     after = landed + lines.bytes.size();
+    if (landed != size && seal::is_sealed(lines.bytes)) {  // not for the seq that they have now: written once more
+      TRY(after, place(target, after, lines));
+      if (on_size) on_size(file, std::nullopt);
+      return {};
+    }
     tell(target, landed, landed, std::array{ByteRange{landed, landed + lines.bytes.size()}});
     pending_bytes -= lines.bytes.size();
     unsynced_of(target).pieces.push_back({.offset = landed, .bytes = std::move(lines.bytes)});
@@ -270,7 +251,7 @@ Result<void> TranscriptWriter::Impl::flush(const std::string& file, Pending& lin
 
 // Writes lines that are not simply next. Returns the new size of the file.
 Result<std::uint64_t> TranscriptWriter::Impl::place(OpenFile& target, std::uint64_t size,
-                                                    const Pending& pending_lines) {
+                                                    const PendingLines& pending_lines) {
   const std::vector<PlacedLine> lines = pending_lines.lines();
   TRY(auto placing, place_lines(target.fd.get(), size, lines, !target.known, target.path.native()));
   UnsyncedFiles::Written& written = unsynced_of(target);
@@ -315,7 +296,7 @@ TranscriptWriter::TranscriptWriter(fs::path state_dir, std::optional<lock::LockO
 TranscriptWriter::~TranscriptWriter() = default;
 
 void TranscriptWriter::add(const LineTarget& place, std::string_view line, std::string_view id) {
-  Pending& lines = impl_->pending[place.file];
+  PendingLines& lines = impl_->pending[place.file];
   if (!lines.items.empty() && place.offset != lines.items.front().offset + lines.bytes.size()) lines.contiguous = false;
   lines.items.push_back({.offset = place.offset, .begin = lines.bytes.size(), .id = std::string(id), .seq = place.seq});
   lines.bytes += line;
@@ -323,6 +304,19 @@ void TranscriptWriter::add(const LineTarget& place, std::string_view line, std::
 }
 
 std::size_t TranscriptWriter::pending_bytes() const { return impl_->pending_bytes; }
+
+void TranscriptWriter::let_wait(std::function<bool(std::string_view file)> which) {
+  impl_->may_wait = std::move(which);
+}
+
+void TranscriptWriter::discard(std::string_view file) {
+  const std::string name(file);
+  if (const auto at = impl_->pending.find(file); at != impl_->pending.end()) impl_->drop(at);
+  impl_->forget(name);
+  impl_->stuck.erase(name);
+  impl_->waiting.erase(name);
+  if (impl_->on_size) impl_->on_size(name, std::nullopt);
+}
 
 bool TranscriptWriter::has_pending_below(std::string_view dir) const {
   assert(dir.ends_with('/'));
@@ -385,8 +379,7 @@ Result<std::optional<lock::FileLock>> TranscriptWriter::close(std::string_view f
     impl_->drop(at);
   }
   TRY(impl_->unsynced.sync(file, impl_->descriptor()));  // it could not be found under its next name
-  impl_->forget(std::string(file));
-  if (impl_->on_size) impl_->on_size(std::string(file), std::nullopt);
+  discard(file);
   return held;
 }
 

@@ -53,6 +53,10 @@ class TranscriptWriter {
   // Takes a line with its '\n'. `id` is its entry id, "" for a header. It is written at the next flush.
   void add(const LineTarget& place, std::string_view line, std::string_view id);
   std::size_t pending_bytes() const;
+  // Names files whose lines wait alone when the file cannot be opened for whatever reason: see stuck().
+  void let_wait(std::function<bool(std::string_view file)> which);
+  // Forgets a file that is to be removed, with the lines that wait for it.
+  void discard(std::string_view file);
   bool has_pending_below(std::string_view dir) const;  // `dir` must end in '/'
   // Writes the lines of one file. lock_timeout if a foreign program holds its lock. After a failure the lines are kept
   // for the next flush.

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 
+#include "daemon/api/asked_view.hpp"
 #include "daemon/api/asking.hpp"
+#include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
@@ -19,16 +21,6 @@
 
 namespace sessiond::api {
 namespace {
-
-constexpr std::int64_t longest_window = 1'000'000'000;
-
-Result<std::optional<std::int64_t>> asked_window(const http::Request& request) {
-  return query_int(request, "window", 1, longest_window);
-}
-
-std::string_view entry_of(const TranscriptSource& source) {
-  return source.entry ? *source.entry : std::string_view("{}");
-}
 
 // The numbers that both S/context and view=llm show.
 void write_context(json::ObjectWriter& out, const TranscriptSource& source, const context::Settings& settings,
@@ -73,38 +65,6 @@ HandlerResult get_context(Api& api, http::Request& request) {
   co_return as_of_response(out.text(), source.as_of);
 }
 
-// A request for a view.
-struct Asked {
-  context::ViewOptions options{};
-  std::optional<std::int64_t> window{};
-  bool summarize = false;
-  std::string until{};
-};
-
-Result<Asked> read_asked(const http::Request& request) {
-  for (const std::string_view name : {"after", "before", "limit", "order", "types"})
-    if (query_text(request, name))
-      return fail(Code::bad_request, fmt::format("?{}= does not go with view=llm: it has no pages", name));
-  Asked asked{.summarize = query_text(request, "view") == "summarize",
-              .until = query_text(request, "until").value_or("")};
-  if (asked.until.empty() != !asked.summarize)
-    return fail(Code::bad_request,
-                asked.summarize ? "view=summarize needs ?until=" : "?until= goes with view=summarize");
-  TRY(asked.window, asked_window(request));
-  TRY(const auto style, query_choice(request, "style", {"pair", "assistant"}));
-  if (style == "assistant") asked.options.style = context::Style::assistant;
-  TRY(const auto prune, query_choice(request, "prune", {"auto", "off", "soft", "hard", "aggressive"}));
-  using context::Prune;
-  asked.options.prune = prune == "off"          ? Prune::off
-                        : prune == "soft"       ? Prune::soft
-                        : prune == "hard"       ? Prune::hard
-                        : prune == "aggressive" ? Prune::aggressive
-                                                : Prune::automatic;
-  TRY(asked.options.max_tool_chars, query_int(request, "maxToolChars", 1, longest_window));
-  TRY(asked.options.max_messages, query_int(request, "maxMessages", 1, 1'000'000));
-  return asked;
-}
-
 std::string pruned_json(const context::View& view) {
   std::string out = "[";
   for (const context::Pruned& one : view.pruned) {
@@ -128,14 +88,6 @@ std::string repaired_json(const context::View& view) {
   return out + "]";
 }
 
-Problem too_long() {
-  return {
-      .code = Code::validation_failed,
-      .detail = fmt::format("the conversation since its last compaction has more than {} bytes; compact it, or give "
-                            "maxMessages",
-                            limits::view_bytes)};
-}
-
 // The rows between the last checkpoint and an entry: those that a summary is made from.
 Result<std::string> summarized_rows(const context::Conversation& conversation, const std::string& until) {
   context::Rows rows;
@@ -150,11 +102,13 @@ Result<std::string> summarized_rows(const context::Conversation& conversation, c
   return out + "]";
 }
 
-std::string view_json(const context::Conversation& conversation, const Asked& asked, const context::Settings& settings,
-                      const context::Window& window, const TranscriptSource& source, const context::Meter& meter) {
+std::string view_json(const context::Conversation& conversation, const AskedView& asked,
+                      const context::Settings& settings, const context::Window& window, const TranscriptSource& source,
+                      const context::Meter& meter) {
   context::ViewOptions options = asked.options;
   options.window = window.tokens;
-  const context::View view = context::view_of(conversation, options, settings);
+  context::View view = context::view_of(conversation, options, settings);
+  show_signatures(view, source.signatures);
   std::string out = "{\"system\":[";
   for (const std::string& message : view.system) append_element(out, message);
   out += "],\"data\":[";
@@ -171,8 +125,9 @@ std::string view_json(const context::Conversation& conversation, const Asked& as
 }  // namespace
 
 HandlerResult get_model_view(Api& api, http::Request& request) {
-  CO_TRY(auto asked, read_asked(request));
+  CO_TRY(auto asked, read_asked_view(request));
   CO_TRY(auto source, co_await source_of(api, request));
+  if (auto& most = asked.options.max_messages; !most) most = api.ledger.rules().of_agent(source.agent).max_messages;
   // The last run failed because the model's window was full (policy/runs/README.md).
   if (!query_text(request, "prune") && json::find(entry_of(source), "contextExceeded") == "true")
     asked.options.prune = context::Prune::aggressive;
@@ -190,6 +145,15 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
          }));
   body += fmt::format(R"(,"sessionId":{}{}}})", json::quote(source.session_id),
                       source.memory != nullptr ? R"(,"durable":false)" : "");
+  if (asked.media != policy::MediaAs::handle) {
+    auto shown = co_await on_disk(api, [&] { return shown_media(api, std::move(body), asked.media); });
+    if (!shown.whole)
+      co_return fail(Code::validation_failed,
+                     fmt::format("the media of the conversation have more than {} bytes; compact "
+                                 "it, give maxMessages, or ask for media=url",
+                                 limits::inline_bytes));
+    body = std::move(shown.json);
+  }
   co_return as_of_response(std::move(body), source.as_of);
 }
 
@@ -253,9 +217,7 @@ HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
   CO_TRY(auto source, co_await source_of(api, request));
   const context::Settings settings = api.ledger.rules().context;
   if (instructions.empty()) instructions = json::string_at(entry_of(source), "compactInstructions").value_or("");
-  if (const auto& of_agents = api.ledger.rules().compact_instructions; instructions.empty())
-    if (const auto of_agent = of_agents.find(source.agent); of_agent != of_agents.end())
-      instructions = of_agent->second;
+  if (instructions.empty()) instructions = api.ledger.rules().of_agent(source.agent).compact_instructions;
   CO_TRY(auto conversation, co_await read_source(api, source, [&source](auto& transcript) {
            return transcripts::read_conversation(transcript, {.bytes = limits::view_bytes, .name = source.name});
          }));

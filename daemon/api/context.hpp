@@ -1,9 +1,29 @@
 // Shows a model's context in answers of other routes (policy/context/README.md).
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "daemon/api/handler.hpp"
+#include "daemon/api/transcript_source.hpp"
 
 namespace sessiond::api {
+
+// Holds a view as it was when `through` was the last entry: the elements of its `system` and `data`, as view=llm has
+// them.
+struct ViewThen {
+  std::string system{}, data{};  // JSON arrays
+};
+using ViewQuery = std::vector<std::pair<std::string, std::string>>;
+// `query`: of the GET that the view was made by. It has to name what would otherwise be taken from the entry as it is
+// now: see complete_view_query. validation_failed when the view is too long; bad_request.
+asio::awaitable<Result<ViewThen>> view_then(Api& api, const TranscriptSource& source, ViewQuery query,
+                                            std::uint64_t through);
+// Adds to a query, in its own spelling, what the session's entry and the configuration decide of a view: window, prune
+// and maxMessages.
+Result<std::string> complete_view_query(const Api& api, std::string query, std::string_view agent,
+                                        std::string_view entry);
 
 // GET S/messages?view=llm and ?view=summarize.
 HandlerResult get_model_view(Api& api, http::Request& request);

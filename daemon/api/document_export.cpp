@@ -5,10 +5,13 @@
 
 #include <algorithm>
 
+#include "daemon/api/media.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/crc32.hpp"
 #include "store/files.hpp"
+#include "store/seal/sealed.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -25,6 +28,13 @@ std::string first_line_of(const std::filesystem::path& path) {
     const ssize_t got = ::pread(file->get(), text.data(), size, 0);
     text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     if (text.size() < size) break;
+  }
+  if (seal::is_sealed(text)) {
+    const std::size_t end = text.find('\n');
+    std::string opened;
+    const seal::Place place(transcripts::seal_scope(path.native()), transcripts::header_seq);
+    if (end == std::string::npos || !seal::open(std::string_view(text).substr(0, end), place, opened)) return {};
+    text = std::move(opened) + '\n';
   }
   return header_in(text);
 }
@@ -154,7 +164,10 @@ asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
 
 std::string DocumentExport::take(const std::vector<transcripts::StoredLine>& lines) {
   std::string out;
-  for (const auto& [seq, line] : lines) {
+  for (const auto& [seq, stored] : lines) {
+    std::string held;
+    if (with_media_) held = shown_media(api_, stored, policy::MediaAs::inlined).json;
+    const std::string_view line = with_media_ ? held : stored;
     formats::StoredEntry entry{.seq = seq, .line = line, .on_path = on_path(seq)};
     if (!changes_.empty()) {
       const auto change = changes_.find(transcripts::entry_id(line, seq));

@@ -13,7 +13,9 @@ namespace sessiond::api {
 
 class DocumentExport {
  public:
-  DocumentExport(Api& api, TranscriptSource source) : api_(api), source_(std::move(source)) {}
+  // `with_media`: media in the places of handles.
+  DocumentExport(Api& api, TranscriptSource source, bool with_media)
+      : api_(api), source_(std::move(source)), with_media_(with_media) {}
 
   // Reads the transcript as it is now, once. Call it first. Errors: those of reading; validation_failed if the format
   // cannot hold a message.
@@ -30,6 +32,7 @@ class DocumentExport {
 
   Api& api_;
   TranscriptSource source_;
+  bool with_media_;
   std::unique_ptr<formats::Writer> writer_{};
   std::vector<transcripts::SeqSpan> path_{};
   transcripts::ShownChanges changes_{};

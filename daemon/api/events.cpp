@@ -79,8 +79,9 @@ asio::awaitable<Result<bool>> check_agent_may_tell(Api& api, const http::Request
                                      });
 }
 
-// Publishes an ephemeral event to the streams that are open now. It has no id and is not stored.
-HandlerResult publish(Api& api, http::Request& request, journal::EventType type) {
+// Publishes an ephemeral event to the streams that are open now. It has no id and is not stored. `as_sent`: the body
+// before keys were taken out, where they are; empty: they are not.
+HandlerResult publish(Api& api, http::Request& request, journal::EventType type, std::string as_sent = {}) {
   CO_TRY(auto path, session_path(request, api));
   const bool delta = type == journal::EventType::text_delta;
   CO_TRY(auto fields, body_fields(request, api, delta ? Body::required : Body::optional));
@@ -99,6 +100,12 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type)
   CO_TRY(event.envelope, co_await envelope_of(api, request, path));
   event.envelope.type = type;
   event.envelope.topic = std::move(topic);
+  if (delta && !as_sent.empty())
+    event.text =
+        api.held_deltas.take(fmt::format("{}\n{}\n{}\n{}\n{}", path.agent, event.envelope.key,
+                                         event.envelope.topic.value_or(""), event.run_id, request.principal.id),
+                             json::string_at(as_sent, "text").value_or(""), store::steady_ms());
+  if (delta && event.text.empty()) co_return no_content();
   api.streams.publish(std::move(event));
   co_return no_content();
 }
@@ -106,7 +113,18 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type)
 HandlerResult typing(Api& api, http::Request& request) {
   return publish(api, request, journal::EventType::session_typing);
 }
-HandlerResult deltas(Api& api, http::Request& request) { return publish(api, request, journal::EventType::text_delta); }
+HandlerResult deltas_as_sent(Api& api, http::Request& request) {
+  return publish(api, request, journal::EventType::text_delta);
+}
+HandlerResult redacted_deltas(Api& api, http::Request& request) {
+  std::string as_sent = request.body;
+  CO_TRY(co_await scan_body(api, request));
+  co_return co_await publish(api, request, journal::EventType::text_delta, std::move(as_sent));
+}
+HandlerResult deltas(Api& api, http::Request& request) {
+  const bool redacts = api.config.policy.secret_scan_messages == config::Config::MessageScan::redact;
+  return redacts ? redacted_deltas(api, request) : scanned<deltas_as_sent>(api, request);
+}
 
 }  // namespace
 
@@ -119,7 +137,7 @@ void add_event_routes(http::Router& router, Api& api) {
   on("GET", "/v1/agents/{agent}/events", auth::Permission::stream, agent_stream, query);
   on("GET", session + "/events", auth::Permission::stream, session_stream, query);
   on("POST", session + "/typing", auth::Permission::send, scanned<typing>);
-  on("POST", session + "/deltas", auth::Permission::write, scanned<deltas>);
+  on("POST", session + "/deltas", auth::Permission::write, deltas);
 }
 
 }  // namespace sessiond::api

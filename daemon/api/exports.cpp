@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "daemon/api/document_export.hpp"
+#include "daemon/api/snapshots.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "daemon/runtime/log.hpp"
 #include "formats/documents.hpp"
@@ -23,10 +24,12 @@ constexpr std::size_t piece_bytes = 256 << 10;  // of a file that is sent
 
 asio::awaitable<Result<http::Response>> export_document(Api& api, const TranscriptSource& source,
                                                         const formats::DocumentFormat& format) {
-  const auto document = std::make_shared<DocumentExport>(api, source);
+  const bool is_whole = std::string_view(format.name) != "relavium-yaml" && api.blobs.active();  // with media
+  const auto document = std::make_shared<DocumentExport>(api, source, is_whole);
   formats::SessionFacts facts{
       .id = source.session_id, .agent = source.agent, .header = co_await header_of(api, source)};
   if (source.entry != nullptr) facts.entry = *source.entry;
+  if (is_whole) facts.entry = co_await on_disk(api, [&] { return whole_entry(api, std::move(facts.entry)); });
   CO_TRY(co_await document->begin(format.write(std::move(facts))));
   // A short one has a length; of a long one, its end shows whether it is whole.
   CO_TRY(std::string first, co_await document->next());
@@ -60,37 +63,63 @@ struct Piece {
   std::filesystem::path file{};
   std::uint64_t offset = 0, end = 0;
   bool ends_in_newline = true;
-  ino_t inode = 0;  // a clear gives the name to another file
+  ino_t inode = 0;                                  // a clear gives the name to another file
+  std::shared_ptr<transcripts::PlainFile> plain{};  // set: the file is sealed, and this is read in its place
 };
 
 struct SharedFile {
   store::Fd fd{};
-  std::string bytes = std::string(piece_bytes, '\0');
+  std::shared_ptr<transcripts::PlainFile> plain{};  // read in its place
+  std::string left{};                               // the beginning of a line whose end was not read yet
 };
 
-// Sends the part of a file. False: it became shorter, or the client is gone.
-asio::awaitable<bool> send_file(Api& api, const Piece& piece, http::StreamWriter& writer) {
-  const auto file = std::make_shared<SharedFile>();
-  const bool there = co_await on_disk(api, [file, &piece] {
+// Opens the file. Null: it is gone, or another one has the name by now.
+asio::awaitable<std::shared_ptr<SharedFile>> open_piece(Api& api, const Piece& piece) {
+  if (piece.plain) co_return std::make_shared<SharedFile>(SharedFile{.plain = piece.plain});
+  co_return co_await on_disk(api, [&piece]() -> std::shared_ptr<SharedFile> {
     auto opened = store::open_file(piece.file, O_RDONLY | O_NONBLOCK);
-    if (!opened) return false;
-    file->fd = std::move(*opened);
-    const auto status = store::status_of(file->fd.get(), piece.file.native());
-    return status && status->st_ino == piece.inode;
+    if (!opened) return nullptr;
+    const auto status = store::status_of(opened->get(), piece.file.native());
+    if (!status || status->st_ino != piece.inode) return nullptr;
+    return std::make_shared<SharedFile>(SharedFile{.fd = std::move(*opened)});
   });
+}
+
+// Puts media in the place of handles in the whole lines of a text, which are taken from it. Blocks.
+std::string whole_lines(const Api& api, std::string& text, bool is_last) {
+  std::string out;
+  std::size_t from = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', from)) {
+    out += shown_media(api, text.substr(from, end - from), policy::MediaAs::inlined).json + "\n";
+    from = end + 1;
+  }
+  text.erase(0, from);
+  if (is_last && !text.empty()) out += shown_media(api, std::exchange(text, {}), policy::MediaAs::inlined).json;
+  return out;
+}
+
+// Sends the part of a file, with media if there may be blobs. False: it became shorter, or the client is gone.
+asio::awaitable<bool> send_file(Api& api, const Piece& piece, std::shared_ptr<SharedFile> file, bool with_media,
+                                http::StreamWriter& writer) {
   for (std::uint64_t at = piece.offset; at < piece.end;) {
-    const std::size_t size = std::min<std::uint64_t>(piece_bytes, piece.end - at);
-    const ssize_t got = !there ? -1 : co_await on_disk(api, [file, at, size] {
-      return ::pread(file->fd.get(), file->bytes.data(), size, static_cast<off_t>(at));
-    });
-    if (got <= 0) {
-      log::error("export_broken_off",
-                 {{"path", piece.file.string()}, {"what", "the file was replaced, or became shorter"}});
+    const auto read = [&api, &piece, file, &at, with_media]() -> Result<std::string> {
+      const std::size_t size = std::min<std::uint64_t>(piece_bytes, piece.end - at);
+      TRY(std::string bytes,
+          file->plain ? file->plain->read(at, size) : store::read_at(file->fd.get(), at, size, piece.file.native()));
+      bytes.resize(std::min(bytes.size(), size));
+      if (bytes.empty()) return fail(Code::degraded, "the file became shorter");
+      at += bytes.size();
+      if (!with_media) return bytes;
+      file->left += bytes;
+      return whole_lines(api, file->left, at == piece.end);
+    };
+    Result<std::string> got = fail(Code::session_reset, "the file was replaced");
+    if (file) got = co_await on_disk(api, read);
+    if (!got) {
+      log::error("export_broken_off", {{"path", piece.file.string()}, {"what", got.error().detail}});
       co_return false;
     }
-    if (!co_await writer.write({std::string_view(file->bytes).substr(0, static_cast<std::size_t>(got))}))
-      co_return false;
-    at += static_cast<std::uint64_t>(got);
+    if (!got->empty() && !co_await writer.write({*got})) co_return false;
   }
   co_return true;
 }
@@ -158,13 +187,20 @@ asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Req
   piece.offset = header.empty() ? 0 : header.size() + 1;
   piece.end = std::max(tail.size, piece.offset);
   if (!tail.exists) piece.end = piece.offset;
+  CO_TRY(piece.plain, co_await plain_file(api, file));
+  if (piece.plain) {
+    piece.offset = piece.plain->header_size();
+    piece.end = piece.plain->size();
+  }
   piece.ends_in_newline = tail.ends_in_newline || piece.end == piece.offset;
   co_return piece;
 }
 
 // A session with its entry and its topics: all that an import needs.
 HandlerResult export_whole(Api& api, const http::Request& request, const SessionPath& path) {
-  CO_TRY(const Whole whole, co_await whole_session(api, request, path));
+  CO_TRY(Whole whole, co_await whole_session(api, request, path));
+  const bool with_media = api.blobs.active();
+  if (with_media) whole.entry = co_await on_disk(api, [&] { return whole_entry(api, std::move(whole.entry)); });
   auto pieces = std::make_shared<std::vector<Piece>>();
   http::Response response;
   response.content_type = "application/x-ndjson";
@@ -183,10 +219,13 @@ HandlerResult export_whole(Api& api, const http::Request& request, const Session
     CO_TRY(auto piece, co_await piece_of(api, request, path, topic, head));
     add(std::move(piece));
   }
-  response.stream = [&api, pieces](http::StreamWriter& writer) -> asio::awaitable<void> {
+  if (with_media) response.stream_length.reset();
+  response.stream = [&api, pieces, with_media](http::StreamWriter& writer) -> asio::awaitable<void> {
     for (const Piece& piece : *pieces) {
       if (!co_await writer.write({piece.text})) co_return;
-      if (!piece.file.empty() && !co_await send_file(api, piece, writer)) co_return;
+      if (piece.file.empty()) continue;
+      auto file = co_await open_piece(api, piece);
+      if (!co_await send_file(api, piece, std::move(file), with_media, writer)) co_return;
     }
   };
   co_return response;
@@ -204,6 +243,22 @@ asio::awaitable<Result<http::Response>> export_transcript(Api& api, const Transc
   }
   CO_TRY(const TranscriptFile file, co_await transcript_file(api, source));
   if (!file.tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
+  CO_TRY(auto plain, co_await plain_file(api, file));
+  if (plain && !api.blobs.active()) {
+    const std::uint64_t size = plain->size();
+    send_plain(api, response, std::move(plain), 0, size);
+    co_return response;
+  }
+  if (api.blobs.active()) {
+    const auto piece = std::make_shared<Piece>(
+        Piece{.file = file.path, .end = plain ? plain->size() : file.tail.size, .inode = file.inode, .plain = plain});
+    const auto opened = co_await open_piece(api, *piece);
+    if (!opened) co_return fail(Code::session_reset, "the transcript was replaced; try again");
+    response.stream = [&api, piece, opened](http::StreamWriter& writer) -> asio::awaitable<void> {
+      co_await send_file(api, *piece, opened, true, writer);
+    };
+    co_return response;
+  }
   response.file = http::Response::FileBody{.path = file.path.string(), .inode = file.inode, .length = file.tail.size};
   co_return response;
 }

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/transcript_source.hpp"
@@ -53,9 +54,15 @@ std::string header_of(const std::string& session_id, const std::string& cwd, con
   return header;
 }
 
+// Notes that a new session names blobs: its entries are in no event.
+void note_names(Api& api, const std::string& agent, const std::string& session_id, const std::set<std::string>& names) {
+  for (const std::string& hash : names) api.blobs.note(hash, {.agent = agent, .name = session_id});
+}
+
 // A staged copy of the path to a message. Null: the transcript has no entries.
 struct Copied {
   std::shared_ptr<transcripts::StagedTranscript> staged{};
+  std::set<std::string> blobs{};  // that it names
   transcripts::EntrySums sums{};
   std::string last_id{};
 };
@@ -74,6 +81,7 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, std::stri
       Result<void> added;
       TRY(from.each(spans, [&](std::uint64_t seq, std::string_view line) {
         added = into.add(line);
+        policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
         out.sums.add(line);
         out.last_id = transcripts::entry_id(line, seq);
         return added.has_value();
@@ -89,17 +97,20 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, std::stri
 
 // Copies the session's own transcript, and that of the topic which has the message. Sets what the command says of them.
 asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const Origin& origin, std::string message_id,
-                                       decide::ForkSession& command,
-                                       std::vector<transcripts::StagedTranscript>& files) {
+                                       decide::ForkSession& command, std::vector<transcripts::StagedTranscript>& files,
+                                       std::set<std::string>& blobs) {
   const auto take = [&](std::optional<std::string> topic, Copied copied) {
+    blobs.merge(copied.blobs);
     command.sums = std::move(copied.sums);
     command.message_id = std::move(copied.last_id);
     if (!copied.staged) return;
     command.files.push_back({.topic = std::move(topic), .name = copied.staged->name()});
     files.push_back(std::move(*copied.staged));
   };
+  const std::string key = store::canonical_key(command.key, agent).value_or(command.key);
+  const std::string own(store::parse_key(key).topic);
   const auto copy = [&](const std::string& file, const std::optional<std::string>& topic, const std::string& to) {
-    return copy_path(api, agent, file, to, store::transcript_file(command.session_id, topic.value_or("")),
+    return copy_path(api, agent, file, to, store::transcript_file(command.session_id, topic.value_or(own)),
                      header_of(command.session_id, origin.cwd, file), command.sums);
   };
   auto main = co_await copy(origin.file, {}, message_id);
@@ -145,10 +156,15 @@ HandlerResult fork(Api& api, http::Request& request) {
   command.origin_id = origin.session_id;
   command.session_id = decide::IdSource::secure().uuid();
   const auto staged = std::make_shared<std::vector<transcripts::StagedTranscript>>();
-  CO_TRY(co_await copy_all(api, path.agent, origin, message_id.value_or(""), command, *staged));
+  std::set<std::string> named;
+  CO_TRY(co_await copy_all(api, path.agent, origin, message_id.value_or(""), command, *staged, named));
+  Pins pins;
+  for (const std::string& hash : named) pins.push_back(api.blobs.store().pin(hash));
+  const std::string session_id = command.session_id;
   CO_TRY(auto reply,
          co_await api.ledger.commit(path.agent, std::move(requester),
                                     ledger::keeping(staged, scoped(std::move(command), request.principal))));
+  note_names(api, path.agent, session_id, named);
   co_return to_response(std::move(reply));
 }
 
@@ -202,12 +218,18 @@ HandlerResult put_transcript(Api& api, http::Request& request) {
   };
   const auto staged = std::make_shared<std::vector<transcripts::StagedTranscript>>();
   CO_TRY(auto file,
-         co_await ledger::stage(api.ledger, path.agent, store::transcript_file(command.session_id, ""), write));
+         co_await ledger::stage(
+             api.ledger, path.agent,
+             store::transcript_file(command.session_id, std::string(store::parse_key(origin.key).topic)), write));
   command.file.name = file.name();
   staged->push_back(std::move(file));
+  const std::string session_id = command.session_id;
+  std::set<std::string> named;
+  policy::names_in(*entries, policy::NamedBy::message, [&named](std::string_view hash) { named.emplace(hash); });
   CO_TRY(auto reply,
          co_await api.ledger.commit(path.agent, ledger::Requester{.actor = request.principal.id},
                                     ledger::keeping(staged, scoped(std::move(command), request.principal))));
+  note_names(api, path.agent, session_id, named);
   co_return to_response(std::move(reply));
 }
 
@@ -217,7 +239,7 @@ void add_fork_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("POST", one + "/fork", auth::Permission::write, fork);
-  on("PUT", one + "/transcript", auth::Permission::write, scanned<put_transcript>);
+  on("PUT", one + "/transcript", auth::Permission::write, scanned<lasting<put_transcript>>);
 }
 
 }  // namespace sessiond::api

@@ -20,6 +20,7 @@
 
 #include "daemon/api/api.hpp"
 #include "daemon/api/fields.hpp"
+#include "daemon/api/handle_check.hpp"
 #include "daemon/api/scope.hpp"
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/show.hpp"
@@ -38,9 +39,8 @@ using HandlerResult = asio::awaitable<Result<http::Response>>;
 inline auto adding(http::Router& router, Api& api) {
   return [&router, &api](const char* method, const std::string& pattern, auth::Permission permission,
                          HandlerResult (*call)(Api&, http::Request&), http::QueryNames query = {}) {
-    router.add(
-        method, pattern, permission, [&api, call](http::Request& request) { return call(api, request); },
-        std::move(query));
+    const auto handle = [&api, call](http::Request& request) { return with_checked_handles(api, request, call); };
+    router.add(method, pattern, permission, handle, std::move(query));
   };
 }
 

@@ -1,8 +1,5 @@
-// Health, readiness, version, metrics, and the files that the daemon serves (dashboard, openapi.json).
+// Health, readiness, version, metrics, and openapi.json.
 #include <fmt/format.h>
-#include <openssl/evp.h>
-
-#include <array>
 
 #include "daemon/api/assets.hpp"
 #include "daemon/api/handler.hpp"
@@ -59,6 +56,10 @@ HandlerResult readyz(Api& api, http::Request& request) {
     reasons.push_back(details ? fmt::format("recovery waits for the lock of {}", file) : "recovery waits for a lock");
     if (!details) break;
   }
+  for (const std::string& why : status.logs) {
+    reasons.push_back(details ? "a session log cannot be written: " + why : "a session log cannot be written");
+    if (!details) break;
+  }
   if (const std::string& trouble = api.audit.trouble(); !trouble.empty())
     reasons.push_back(details ? "audit log cannot be written: " + trouble : "audit log cannot be written");
   if (status.checkpoint_lag_ms > lag_warning_ms)
@@ -81,33 +82,8 @@ HandlerResult readyz(Api& api, http::Request& request) {
 
 HandlerResult metrics(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "read metrics, which count everything"));
-  http::Response response = json_response(metrics_text(api, co_await api.streams.list()));
+  http::Response response = json_response(metrics_text(api, co_await api.streams.list(), api.side_stores.sizes()));
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  co_return response;
-}
-
-// Returns 'sha256-…' of the text between <tag> and </tag>, for a Content-Security-Policy that allows only this element.
-std::string hash_of_element(std::string_view page, std::string_view tag) {
-  const std::size_t begin = page.find(fmt::format("<{}>", tag)) + tag.size() + 2;
-  const std::string_view content = page.substr(begin, page.find(fmt::format("</{}>", tag), begin) - begin);
-  const auth::TokenHash hash = auth::hash_token(content);
-  std::array<unsigned char, 45> base64{};
-  const int size = EVP_EncodeBlock(base64.data(), hash.data(), static_cast<int>(hash.size()));
-  return fmt::format("'sha256-{}'", std::string(base64.begin(), base64.begin() + size));
-}
-
-HandlerResult dashboard(Api&, http::Request&) {
-  static const std::string policy = fmt::format(
-      "default-src 'none'; style-src {}; script-src {}; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-      "frame-ancestors 'none'; require-trusted-types-for 'script'",
-      hash_of_element(assets::dashboard, "style"), hash_of_element(assets::dashboard, "script"));
-  http::Response response;
-  response.fixed = assets::dashboard;
-  response.content_type = "text/html; charset=utf-8";
-  response.headers.emplace_back("Content-Security-Policy", policy);
-  response.headers.emplace_back("X-Frame-Options", "DENY");
-  response.headers.emplace_back("Referrer-Policy", "no-referrer");
-  response.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
   co_return response;
 }
 
@@ -125,7 +101,6 @@ void add_health_routes(http::Router& router, Api& api) {
   on("GET", "/readyz", auth::Permission::open, readyz, http::any_query);
   on("GET", "/version", auth::Permission::open, version);
   on("GET", "/openapi.json", auth::Permission::open, openapi);
-  on("GET", "/", auth::Permission::open, dashboard, http::any_query);
   on("GET", "/metrics", auth::Permission::metrics, metrics, http::any_query);
 }
 

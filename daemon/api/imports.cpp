@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "daemon/api/import_body.hpp"
+#include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/secrets.hpp"
+#include "daemon/api/snapshots.hpp"
 #include "daemon/ledger/staging.hpp"
 #include "formats/index.hpp"
 
@@ -120,8 +123,10 @@ asio::awaitable<Result<bool>> go_on(Api& api, const http::Request& request, cons
 
 asio::awaitable<Result<ledger::StagedFiles>> staged(Api& api, const std::shared_ptr<const Import>& import) {
   auto files = std::make_shared<std::vector<transcripts::StagedTranscript>>();
+  const std::string key = key_of(*import);
+  const std::string own(store::parse_key(key).topic);
   for (const ImportedTranscript& transcript : import->session.transcripts) {
-    const std::string file = store::transcript_file(import->session.id, transcript.topic.value_or(""));
+    const std::string file = store::transcript_file(import->session.id, transcript.topic.value_or(own));
     CO_TRY(auto one, co_await ledger::stage(api.ledger, import->agent, file,
                                             [import, &transcript](transcripts::StagedTranscript& to) -> Result<void> {
                                               TRY(to.add(transcript.header));
@@ -159,10 +164,12 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
           Code::validation_failed,
           fmt::format("its key ends in :topic:{0}, so the transcript of topic {0} is its own", *transcript.topic));
   CO_TRY(check_secrets(api, request, key, json::apply("{}", session.entry)));
+  json::Edit entry = session.entry;
+  CO_TRY(const Pins pins, co_await store_snapshots(api, entry));
   CO_TRY(const auto files, co_await staged(api, import));
   decide::ImportSession command{.key = session.key,
                                 .session_id = session.id,
-                                .entry = session.entry,
+                                .entry = std::move(entry),
                                 .replace = import->if_exists == IfExists::replace,
                                 .found = there ? std::nullopt : import->found};
   for (std::size_t at = 0; at < files->size(); ++at)
@@ -175,7 +182,41 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
          co_await api.ledger.commit(import->agent, {.actor = request.principal.id},
                                     ledger::keeping(files, scoped(std::move(command), request.principal)), true));
   if (reply.body.empty()) co_return std::nullopt;
+  for (const ImportedTranscript& transcript : session.transcripts)
+    for (const decide::ImportedLine& line : transcript.lines)
+      policy::names_in(line.line, policy::NamedBy::message, [&](std::string_view hash) {
+        api.blobs.note(std::string(hash), {.agent = import->agent, .name = session.id});
+      });
   co_return reply.status == 201;
+}
+
+std::vector<policy::WrittenHandle> names_of(const ImportBody& body) {
+  std::set<std::string> names;
+  const auto name = [&names](std::string_view hash) { names.emplace(hash); };
+  for (const ImportedSession& session : body.sessions) {
+    for (const json::Edit::Set& member : session.entry.set)
+      policy::names_in(member.value, policy::NamedBy::entry, name);
+    for (const ImportedTranscript& transcript : session.transcripts)
+      for (const decide::ImportedLine& line : transcript.lines)
+        policy::names_in(line.line, policy::NamedBy::message, name);
+  }
+  std::vector<policy::WrittenHandle> out;
+  out.reserve(names.size());
+  for (const std::string& hash : names) out.push_back({.sha256 = hash});
+  return out;
+}
+
+// Stores the media of all lines. Blocks.
+Result<Pins> store_media_of(const Api& api, ImportBody& body) {
+  Pins all;
+  for (ImportedSession& session : body.sessions)
+    for (ImportedTranscript& transcript : session.transcripts)
+      for (decide::ImportedLine& line : transcript.lines) {
+        if (!may_change(api, line.line) || !json::check(line.line, {.max_depth = json::foreign_depth})) continue;
+        TRY(Pins pins, store_media_now(api, line.line));
+        std::ranges::move(pins, std::back_inserter(all));
+      }
+  return all;
 }
 
 // The ids among these that another agent in memory has, or of which it has a transcript. Of agents that the token does
@@ -304,6 +345,10 @@ HandlerResult import_sessions(Api& api, http::Request& request) {
   } else {
     CO_TRY(auto body,
            co_await on_disk(api, [&, now = store::unix_ms()] { return read_import(request.body, format, now); }));
+    // Readers make JSON of what was text in the body, so it is the lines that are looked at.
+    CO_TRY(const Pins named,
+           co_await accept_handles(api, request, co_await on_disk(api, [&] { return names_of(body); })));
+    CO_TRY(const Pins pins, co_await on_disk(api, [&] { return store_media_of(api, body); }));
     const IfExists how = if_exists == "replace"    ? IfExists::replace
                          : if_exists == "continue" ? IfExists::go_on
                                                    : IfExists::skip;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/api/bridge_fields.hpp"
+#include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
@@ -104,6 +105,11 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's
   // channel, the conversation belongs to that channel.
   requester.in_memory = is_in_memory(api, agent, command);
+  Pins pins, more_pins;
+  if (!requester.in_memory) {
+    CO_TRY(pins, co_await store_media(api, command.content));
+    CO_TRY(more_pins, co_await store_media(api, command.attachments));
+  }
   CO_TRY(auto client, client_of(request));
   const ledger::Decide within = scoped(std::move(command), request.principal, {}, std::move(client));
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
@@ -171,6 +177,10 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   command.target.key = place->key;
   command.place = std::move(*place);
   CO_TRY(auto requester, requester_of(request, key));
+  Pins pins;
+  if (!is_in_memory(api, agent, command)) {
+    CO_TRY(pins, co_await store_media(api, command.content));
+  }
   if (command.what == decide::ChangeMessage::What::remove) {  // a message is deleted once
     const decide::MessagePlace& at = command.place;
     requester.message = {.name = json::array_of(std::vector<std::string>{"deleted", agent, at.session_id,

@@ -8,6 +8,7 @@
 #include "policy/reset.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"
+#include "store/seal/sealed.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond::api {
@@ -122,7 +123,8 @@ Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder
   if (!entry && entry.error().code == Code::not_found) return command;
   if (!entry) return std::unexpected(std::move(entry.error()));
   command.entry_as = record.entry_as;
-  command.entry = store::trim(*entry);
+  auto opened = seal::open_if_sealed(std::move(*entry), transcripts::entry_place((folder / record.entry_as).native()));
+  command.entry = opened ? store::trim(*opened) : std::string_view();
   if (!json::check(command.entry, {.max_depth = json::foreign_depth}) ||
       json::kind(command.entry) != json::Kind::object)
     return fail(Code::degraded, fmt::format("{} is damaged; move it away to restore the transcripts without it",

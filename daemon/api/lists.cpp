@@ -11,6 +11,7 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/snapshots.hpp"
 #include "daemon/decide/string_map.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/limits.hpp"
@@ -92,9 +93,7 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
   const auto needs = text("needs");
   if (needs && *needs != "answer") return fail(Code::bad_request, "needs may only be answer");
   query.needs_answer = needs.has_value();
-  const auto include = text("include");
-  if (include && *include != "snapshots") return fail(Code::bad_request, "include may only be snapshots");
-  query.view.snapshots = include.has_value();
+  TRY(query.view.snapshots, includes_snapshots(request));
   TRY(query.view.fields, query_names(request, "fields"));
   for (const auto& [name, value] : request.query) {
     if (name != "cursor" && name != "limit") query.filters += name + "=" + value + "&";
@@ -338,6 +337,7 @@ HandlerResult list(Api& api, http::Request& request, std::vector<std::string> ag
       return now;
     };
     CO_TRY(auto turn, co_await api.ledger.show_all(agents, fresh, examine, over_agents ? &degraded : nullptr));
+    if (turn.page && query.view.snapshots) co_await show_snapshots(api, *turn.page, true);
     if (turn.page) co_return std::move(*turn.page);
     progresses = std::move(turn.progresses);
     as_of = std::move(turn.as_of);

@@ -87,6 +87,12 @@ HandlerResult maintain(Api& api, http::Request& request) {
                      fmt::format(R"({{"agent":{},"detail":{}}})", json::quote(agent), json::quote(problem.detail)));
     body += "]";
   }
+  if (!dry_run && !named && request.principal.sees_everything() && api.blobs.active()) {
+    const maintenance::Swept swept = co_await api.blobs.sweep();
+    body += fmt::format(R"(,"blobs":{{"removed":{},"bytes":{}}})", swept.count, swept.bytes);
+    if (!swept.skipped.empty())
+      body.insert(body.size() - 1, fmt::format(R"(,"skipped":{})", json::quote(swept.skipped)));
+  }
   co_return json_response(body + "}");
 }
 

@@ -45,6 +45,11 @@ policy::Redaction redact_body(std::string_view body) {
 
 }  // namespace
 
+bool is_clean(const Api& api, const http::Request& request) {
+  if (api.config.policy.secret_scan_messages == config::Config::MessageScan::off || request.body.empty()) return true;
+  return request.body.size() <= long_body && !policy::may_hold_secret(request.body);
+}
+
 asio::awaitable<Result<std::vector<policy::SecretIn>>> scan_body(Api& api, http::Request& request) {
   using Scan = config::Config::MessageScan;
   const Scan scan = api.config.policy.secret_scan_messages;

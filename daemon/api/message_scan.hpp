@@ -12,6 +12,9 @@
 
 namespace sessiond::api {
 
+// Tells whether the body of a request is short and has nothing that looks like a key, or is not searched at all.
+bool is_clean(const Api& api, const http::Request& request);
+
 // Returns what is to be warned of. With redact the body is another one then. validation_failed with reject.
 asio::awaitable<Result<std::vector<policy::SecretIn>>> scan_body(Api& api, http::Request& request);
 
@@ -19,11 +22,16 @@ asio::awaitable<Result<std::vector<policy::SecretIn>>> scan_body(Api& api, http:
 void add_warnings(http::Response& response, const std::vector<policy::SecretIn>& found);
 
 template <HandlerResult (*call)(Api&, http::Request&)>
-HandlerResult scanned(Api& api, http::Request& request) {
+HandlerResult scan_and_call(Api& api, http::Request& request) {
   CO_TRY(const auto found, co_await scan_body(api, request));
   CO_TRY(auto response, co_await call(api, request));
   add_warnings(response, found);
   co_return response;
+}
+
+template <HandlerResult (*call)(Api&, http::Request&)>
+HandlerResult scanned(Api& api, http::Request& request) {
+  return is_clean(api, request) ? call(api, request) : scan_and_call<call>(api, request);
 }
 
 }  // namespace sessiond::api

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "daemon/api/byte_range.hpp"
 #include "daemon/api/context.hpp"
+#include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
@@ -35,9 +37,15 @@ HandlerResult post(Api& api, http::Request& request) {
   CO_TRY(auto body, body_of(request, api));
   decide::AppendMessages command{.target = path.target, .append = {.topic = topic}};
   std::string without_deliver;
-  const json::Index members(body);
-  const bool is_list = members.find("entries").has_value();
-  if (const auto deliver = members.find("deliver")) {
+  bool is_list = false;
+  std::optional<std::string_view> deliver;
+  for (const json::Member& member : json::members(body)) {
+    std::string held;
+    const std::string_view name = name_of(member, held);
+    is_list = is_list || name == "entries";
+    if (name == "deliver") deliver = member.value;
+  }
+  if (deliver) {
     CO_TRY(command.deliver, read_deliver(*deliver));
     if (command.deliver && !request.principal.may(auth::Permission::send))
       co_return fail(Code::forbidden, "this token may append messages, but not send them");
@@ -71,6 +79,7 @@ HandlerResult post(Api& api, http::Request& request) {
 struct Reading {
   transcripts::PageQuery page;
   transcripts::View view = transcripts::View::full;
+  policy::MediaAs media = policy::MediaAs::handle;
 };
 
 Result<Reading> read_reading(const http::Request& request) {
@@ -90,7 +99,22 @@ Result<Reading> read_reading(const http::Request& request) {
   reading.view = view == "raw"    ? transcripts::View::raw
                  : view == "chat" ? transcripts::View::chat
                                   : transcripts::View::full;
+  TRY(reading.media, media_of(request));
   return reading;
+}
+
+// Puts media in the place of handles. A page ends where it becomes too long by that. Blocks.
+void show_media_of(const Api& api, transcripts::TranscriptPage& page, const Reading& reading) {
+  std::size_t bytes = 0;
+  for (std::size_t at = 0; at < page.lines.size(); ++at) {
+    transcripts::StoredLine& stored = page.lines[at];
+    stored.line = shown_media(api, std::move(stored.line), reading.media).json;
+    bytes += stored.line.size();
+    if (bytes < limits::media_page_bytes || at + 1 == page.lines.size()) continue;
+    page.lines.resize(at + 1);
+    page.next = page.lines.back().seq;
+    page.has_more = true;
+  }
 }
 
 HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& source) {
@@ -98,8 +122,10 @@ HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& 
   if (reading.view == transcripts::View::chat) {
     CO_TRY(later, co_await later_changes(api, source));
   }
+  const bool as_cached = reading.view == transcripts::View::full && reading.media == policy::MediaAs::handle;
   const auto page_json = [&](auto& transcript) -> Result<std::string> {
     TRY(auto page, transcript.page(reading.page));
+    if (reading.media != policy::MediaAs::handle) show_media_of(api, page, reading);
     transcripts::ShownChanges changes;
     if (reading.view == transcripts::View::chat) {
       transcripts::EntryIds ids;
@@ -112,7 +138,7 @@ HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& 
     for (const transcripts::StoredLine& line : page.lines) bytes += line.line.size() + 32;
     out.reserve(bytes + 256);
     for (const transcripts::StoredLine& line : page.lines) {
-      if (reading.view == transcripts::View::full) {
+      if (as_cached) {
         append_element(out, transcript.show(line));
         continue;
       }
@@ -148,13 +174,12 @@ Result<std::string> stream_name(const http::Request& request) {
   return name;
 }
 
-Result<transcripts::NewEntry> stream_entry(std::string_view value, const std::string& stream,
+Result<transcripts::NewEntry> stream_entry(const Api& api, std::string_view value, const std::string& stream,
                                            const std::string& pointer) {
   if (json::kind(value) != json::Kind::object) return fail_at(pointer, "must be an object");
   std::string data = json::compact(value);
-  if (data.size() > limits::stream_entry_bytes)
-    return fail_at(pointer, fmt::format("has {} bytes; an entry of a stream may have {}", data.size(),
-                                        limits::stream_entry_bytes));
+  if (const std::uint64_t most = api.config.limits.stream_entry_bytes; data.size() > most)
+    return fail_at(pointer, fmt::format("has {} bytes; limits.streamEntryBytes is {}", data.size(), most));
   return transcripts::NewEntry{.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", stream, data)};
 }
 
@@ -173,12 +198,12 @@ HandlerResult post_to_stream(Api& api, http::Request& request) {
     for (const auto element : json::elements(elements.value_or("[]"))) {
       if (entries.size() == limits::message_entries)
         co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
-      CO_TRY(auto entry, stream_entry(element, stream, "/entries/" + std::to_string(entries.size())));
+      CO_TRY(auto entry, stream_entry(api, element, stream, "/entries/" + std::to_string(entries.size())));
       entries.push_back(std::move(entry));
     }
     if (entries.empty()) co_return fail_at("/entries", "is empty");
   } else {
-    CO_TRY(auto entry, stream_entry(body, stream, ""));
+    CO_TRY(auto entry, stream_entry(api, body, stream, ""));
     entries.push_back(std::move(entry));
   }
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
@@ -200,51 +225,14 @@ HandlerResult get_one(Api& api, http::Request& request) {
   const auto find = [&id](auto& transcript) { return transcript.find(id); };
   CO_TRY(auto line, co_await read_source(api, source, find));
   if (!line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
+  CO_TRY(const auto media, media_of(request));
+  if (media != policy::MediaAs::handle)
+    line->line = co_await on_disk(api, [&] { return shown_media(api, std::move(line->line), media).json; });
   const bool raw = query_text(request, "view") == "raw";
   std::string body =
       transcripts::view_entry(line->line, line->seq, raw ? transcripts::View::raw : transcripts::View::full)
           .value_or("{}");
   co_return as_of_response(std::move(body), source.as_of);
-}
-
-// Parses Range (RFC 9110 §14), of which one range of bytes is supported. Returns nothing when there is no range or it
-// must be ignored: for HEAD, and with If-Range, which cannot match because transcripts are sent without a validator.
-struct ByteRange {
-  std::uint64_t first = 0;
-  std::uint64_t length = 0;
-};
-Result<std::optional<ByteRange>> byte_range(const http::Request& request, std::uint64_t size) {
-  std::string_view header = request.header("range");
-  constexpr std::string_view unit = "bytes=";
-  if (!store::starts_with_nocase(header, unit) || header.contains(',') || request.method != "GET" ||
-      !request.header("if-range").empty())
-    return std::nullopt;
-  header.remove_prefix(unit.size());
-  const std::size_t dash = header.find('-');
-  if (dash == std::string_view::npos) return std::nullopt;
-  const std::string_view first_text = store::trim(header.substr(0, dash));
-  const std::string_view last_text = store::trim(header.substr(dash + 1));
-  for (const std::string_view text : {first_text, last_text})
-    if (text.find_first_not_of("0123456789") != text.npos) return std::nullopt;
-  const auto number = [](std::string_view text) -> std::optional<std::uint64_t> {
-    if (text.empty()) return {};
-    return store::parse_number<std::uint64_t>(text).value_or(UINT64_MAX);  // beyond the end of any file
-  };
-  const auto first = number(first_text);
-  const auto last = number(last_text);
-  const auto unsatisfiable = [size] {
-    return std::unexpected(
-        Problem{.code = Code::range_not_satisfiable, .detail = fmt::format("the transcript has {} bytes", size)});
-  };
-  if (!first && !last) return std::nullopt;
-  if (!first) {  // the last n bytes
-    if (*last == 0 || size == 0) return unsatisfiable();
-    const std::uint64_t length = std::min(*last, size);
-    return ByteRange{size - length, length};
-  }
-  if (last && *last < *first) return std::nullopt;
-  if (*first >= size) return unsatisfiable();
-  return ByteRange{*first, std::min(last.value_or(size - 1), size - 1) - *first + 1};
 }
 
 HandlerResult get_transcript(Api& api, http::Request& request) {
@@ -260,20 +248,24 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
     co_return response;
   }
   CO_TRY(const TranscriptFile file, co_await transcript_file(api, source));
-  const transcripts::TranscriptTail& tail = file.tail;
-  if (!tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
-  auto range = byte_range(request, tail.size);
+  if (!file.tail.exists) co_return fail(Code::not_found, "this session has no transcript yet");
+  CO_TRY(const auto plain, co_await plain_file(api, file));
+  const std::uint64_t size = plain ? plain->size() : file.tail.size;
+  auto range = byte_range(request, size, "the transcript");
   response.headers.emplace_back("Accept-Ranges", "bytes");
   if (!range) {
     http::Response problem = http::to_response(range.error(), request);
-    problem.headers.emplace_back("Content-Range", fmt::format("bytes */{}", tail.size));
+    problem.headers.emplace_back("Content-Range", fmt::format("bytes */{}", size));
     co_return problem;
   }
-  const ByteRange bytes = range->value_or(ByteRange{0, tail.size});
+  const ByteRange bytes = range->value_or(ByteRange{0, size});
   if (*range) {
     response.status = 206;
-    response.headers.emplace_back(
-        "Content-Range", fmt::format("bytes {}-{}/{}", bytes.first, bytes.first + bytes.length - 1, tail.size));
+    response.headers.emplace_back("Content-Range", bytes.header(size));
+  }
+  if (plain) {
+    send_plain(api, response, plain, bytes.first, bytes.first + bytes.length);
+    co_return response;
   }
   response.file = http::Response::FileBody{
       .path = file.path.string(), .inode = file.inode, .offset = bytes.first, .length = bytes.length};
@@ -285,11 +277,12 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
 void add_message_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", auth::Permission::append, scanned<post>, {"topic"});
+  on("POST", one + "/messages", auth::Permission::append, scanned<lasting<post>>, {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
      {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
-      "maxToolChars", "maxMessages", "until"});
-  on("GET", one + "/messages/{id}", auth::Permission::read, get_one, {"topic", "sessionId", "archive", "view"});
+      "maxToolChars", "maxMessages", "until", "media"});
+  on("GET", one + "/messages/{id}", auth::Permission::read, get_one,
+     {"topic", "sessionId", "archive", "view", "media"});
   on("POST", one + "/streams/{stream}", auth::Permission::append, post_to_stream);
   on("GET", one + "/streams/{stream}", auth::Permission::read, get_stream,
      {"sessionId", "after", "before", "limit", "order"});

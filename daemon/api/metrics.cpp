@@ -89,6 +89,8 @@ void add_ledger(Families& families, const ledger::LedgerStatus& status) {
   families.gauge("sessiond_checkpoints_failing", "Agents whose checkpoint fails.",
                  static_cast<double>(status.lagging.size()));
   families.counter("sessiond_lock_evictions_total", "Stale locks removed.", status.evictions);
+  families.gauge("sessiond_session_logs_unwritable", "Logs of sessions whose lines wait, since they cannot be written.",
+                 static_cast<double>(status.logs.size()));
   families.gauge("sessiond_lock_waits", "Files that wait for a foreign lock.", static_cast<double>(status.lock_waits));
   families.gauge("sessiond_repairs", "Repairs since the start.", static_cast<double>(status.repairs.size()));
   families.gauge("sessiond_agents", "Agents in memory.", static_cast<double>(status.agents));
@@ -158,17 +160,60 @@ void add_deliveries(Families& families, const decide::DeliveryBook::Counts& coun
                  static_cast<double>(age) / 1e3);
 }
 
+void add_side_sizes(Families& families, const maintenance::SideSizes& sizes) {
+  families.gauge("sessiond_session_logs", "Logs of sessions on disk.", static_cast<double>(sizes.logs.count));
+  families.gauge("sessiond_session_log_bytes", "Bytes of all logs of sessions.", static_cast<double>(sizes.logs.bytes));
+  families.gauge("sessiond_session_streams", "Streams of sessions on disk, with archived ones.",
+                 static_cast<double>(sizes.streams.count));
+  families.gauge("sessiond_session_stream_bytes", "Bytes of all streams of sessions, with archived ones.",
+                 static_cast<double>(sizes.streams.bytes));
+}
+
+// Adds what sessions keep beside their transcripts, and what that may take.
+void add_content(Families& families, const Api& api, const std::optional<maintenance::SideSizes>& sizes) {
+  const blobs::BlobTotals blobs = api.blobs.store().totals();
+  families.gauge("sessiond_blobs", "Blobs on disk.", static_cast<double>(blobs.count));
+  families.gauge("sessiond_blob_bytes", "Bytes of all blobs.", static_cast<double>(blobs.bytes));
+  families.gauge("sessiond_blob_bytes_max", "Bytes that all blobs may have (blobs.maxBytes).",
+                 static_cast<double>(api.config.content.blobs.max_bytes));
+  families.counter("sessiond_blobs_removed_total", "Blobs that no session named and that were removed.",
+                   api.blobs.swept());
+  families.gauge("sessiond_session_log_bytes_max", "Bytes that one log of a session may have (limits.logBytes).",
+                 static_cast<double>(api.config.limits.log_bytes));
+  families.gauge("sessiond_session_stream_bytes_max",
+                 "Bytes that one stream of a session may have (limits.streamBytes).",
+                 static_cast<double>(api.config.limits.stream_bytes));
+  if (sizes) add_side_sizes(families, *sizes);
+}
+
+void add_search(Families& families, const search::Search& search, std::uint64_t durable) {
+  const search::SearchStatus status = search.status();
+  if (!status.enabled) return;
+  families.gauge("sessiond_search_lag_events", "Events that the index of the search does not have yet.",
+                 static_cast<double>(durable - std::min(durable, status.position)));
+  families.gauge("sessiond_search_rows", "Texts in the index.", static_cast<double>(status.rows));
+  families.gauge("sessiond_search_bytes", "Bytes of the index.", static_cast<double>(status.bytes));
+  families.gauge("sessiond_search_bytes_max", "Bytes that the index may have (search.maxBytes).",
+                 static_cast<double>(search.options().max_bytes));
+  families.gauge("sessiond_search_whole", "1 when every transcript was read into the index.", status.whole ? 1 : 0);
+  families.gauge("sessiond_search_working", "1 when the index can be written.", status.problem.empty() ? 1 : 0);
+  families.counter("sessiond_search_rebuilds_total", "Times that the index was made anew.", status.rebuilds);
+}
+
 }  // namespace
 
-std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams) {
+std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams,
+                         const std::optional<maintenance::SideSizes>& sizes) {
   Families families;
   add_ledger(families, ledger::status_of(api.ledger.parts()));
   if (api.counters != nullptr) add_http(families, *api.counters, api.streams.counters().bytes);
   add_runs(families, api.work.claims.leases().counters(), api.work.claims.waiting());
   families.gauge("sessiond_approvals_open", "Tools that runs wait to be allowed.",
                  static_cast<double>(api.work.approvals.open()));
+  add_content(families, api, sizes);
   add_streams(families, api.streams.counters(), std::move(streams));
   add_deliveries(families, api.work.outbox.counts());
+  add_search(families, api.search, api.ledger.parts().commits.durable());
   families.gauge("sessiond_start_time_seconds", "When the daemon started, seconds since the epoch.",
                  static_cast<double>(api.started_at) / 1e3);
   return prometheus::TextSerializer().Serialize(families.all);

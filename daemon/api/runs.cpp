@@ -1,4 +1,4 @@
-// Runs of a session: start, claim, tell, finish, stop, list (policy/runs/README.md).
+// Runs of a session: start, claim, stop, list (policy/runs/README.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "daemon/api/asking.hpp"
 #include "daemon/api/context.hpp"
+#include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/run_commands.hpp"
@@ -20,7 +21,6 @@ constexpr std::int64_t least_lease_ms = 100;
 constexpr std::int64_t most_lease_ms = 600'000;
 constexpr std::int64_t longest_wait_ms = 30'000;
 constexpr std::int64_t longest_idle_ms = 3'600'000;
-constexpr std::size_t most_events = 1'000;  // in one call
 
 void check_between(Fields& fields, std::string_view name, std::optional<std::int64_t> value, std::int64_t least,
                    std::int64_t most) {
@@ -66,12 +66,6 @@ Result<std::string> read_run_id(Fields& fields) {
   if (id == "active") return fail(Code::reserved_name, "active is no run id: it stands for the run that is active");
   if (!id.empty() && !store::valid_entry_id(id)) fields.fault("runId", "must be 1..128 of [A-Za-z0-9._:-]");
   return id;
-}
-
-decide::RunHold read_hold(Fields& fields, const std::string& run_id) {
-  const auto fence = fields.integer("fence", 1);
-  if (!fence && !fields.has("fence")) fields.fault("fence", "is missing: it came with the run's lease");
-  return {.run_id = run_id, .fence = static_cast<std::uint64_t>(fence.value_or(0))};
 }
 
 HandlerResult start(Api& api, http::Request& request) {
@@ -144,149 +138,6 @@ HandlerResult claim_with_context(Api& api, http::Request& request) {
   CO_TRY(auto response, co_await claim(api, request));
   if (response.status == 200) co_await add_context(api, request, agent, response);
   co_return response;
-}
-
-// The events of a call, and what of them only open streams get.
-struct Told {
-  std::vector<decide::RunEvent> events{};
-  std::string said{};   // text of all text.delta
-  bool speaks = false;  // the model said something
-};
-
-Result<Told> read_events(std::string_view list) {
-  static constexpr std::array<std::string_view, 8> types{"step.started",  "step.finished",  "tool.started",
-                                                         "tool.finished", "text.delta",     "reasoning.delta",
-                                                         "tool.progress", "context.updated"};
-  Told told;
-  for (const std::string_view element : json::elements(list)) {
-    const std::string at = fmt::format("/events/{}", told.events.size());
-    if (told.events.size() == most_events)
-      return fail_at("/events", fmt::format("has more than {} events", most_events));
-    if (json::kind(element) != json::Kind::object) return fail_at(at, "must be an object");
-    std::string type = json::string_at(element, "type").value_or("");
-    if (std::ranges::find(types, type) == types.end())
-      return fail_at(at + "/type", fmt::format("must be one of {}", fmt::join(types, ", ")));
-    const auto text = json::string_at(element, "text");
-    const bool delta = type == "text.delta" || type == "reasoning.delta";
-    if (delta && !text) return fail_at(at + "/text", "must be a string");
-    if (delta) told.speaks = true;
-    if (type == "text.delta") told.said += *text;
-    if (type == "step.started" && json::int_at(element, "step").value_or(0) < 1)
-      return fail_at(at + "/step", "must be the number of the step, from 1");
-    told.events.push_back({.type = std::move(type), .body = std::string(element)});
-  }
-  return told;
-}
-
-// Publishes what of a call is not stored.
-void pass_on(Api& api, const journal::Envelope& about, const Told& told, const std::string& run_id) {
-  for (const decide::RunEvent& event : told.events) {
-    const auto type = journal::event_type(event.type);
-    if (!type || *type < journal::EventType::session_typing) continue;
-    journal::Envelope envelope = about;
-    envelope.type = *type;
-    if (*type == journal::EventType::text_delta) {
-      api.streams.publish({.type = *type,
-                           .envelope = std::move(envelope),
-                           .run_id = run_id,
-                           .text = json::string_at(event.body, "text").value_or("")});
-      continue;
-    }
-    json::Edit edit;
-    edit.put_string("runId", run_id);
-    edit.remove("type");
-    const auto& publish = api.ledger.parts().env.on_passing_events;
-    if (publish) publish({journal::make_event(std::move(envelope), json::apply(json::compact(event.body), edit))});
-  }
-}
-
-HandlerResult tell(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
-  decide::RunEvents command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
-  if (const auto n = fields.integer("n", 1)) command.n = static_cast<std::uint64_t>(*n);
-  const auto events = fields.array("events");
-  if (!fields.has("events")) fields.fault("events", "is missing; [] renews the lease");
-  command.steered = fields.strings("steered", 1'000);
-  CO_TRY(fields.done());
-  CO_TRY(Told told, read_events(events.value_or("[]")));
-  command.events = told.events;
-  command.instance = request.path;
-  command.request_id = request.request_id;
-
-  struct Outcome {
-    journal::Envelope about{};
-    std::string key{};
-    bool is_new = true;
-    bool stored = false;
-  } outcome;
-  leases::Leases& leases = api.work.claims.leases();
-  const auto turn = co_await leases.turn(path.agent, command.hold.run_id, request.principal.id);
-  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
-                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
-    decide::RunEvents now = command;
-    if (const decide::Session* session = session_named(state, command.target)) {
-      const decide::SessionRuns* runs = state.runs.find(session->key());
-      now.pulse = leases.pulse(path.agent, session->key(), command.hold);
-      outcome = {.about = envelope_about(api, state, *session), .key = session->key()};
-      outcome.about.time = context.now;
-      outcome.about.actor = request.principal.id;
-      outcome.about.source = "api";
-      if (runs != nullptr && runs->active) outcome.about.topic = runs->active->topic;
-      outcome.is_new = !now.n || *now.n > std::max(now.pulse.calls, runs == nullptr ? 0 : runs->calls);
-    }
-    auto decided = scoped(std::move(now), request.principal)(state, context, lines);
-    outcome.stored = decided && !decided->events.empty();
-    return decided;
-  };
-  ledger::Requester requester{.actor = request.principal.id};
-  requester.in_memory = is_in_memory(api, path.agent, command);
-  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), decide));
-  if (outcome.is_new) {
-    leases.renew(path.agent, outcome.key, command.hold,
-                 {.n = command.n.value_or(0),
-                  .said = outcome.stored ? "" : told.said,
-                  .stored = outcome.stored,
-                  .speaks = told.speaks});
-    pass_on(api, outcome.about, told, command.hold.run_id);
-  } else {
-    leases.renew(path.agent, outcome.key, command.hold, {});
-  }
-  co_return to_response(std::move(reply));
-}
-
-HandlerResult finish(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
-  decide::FinishRun command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
-  const std::string status = fields.one_of("status", {"done", "failed", "interrupted"}).value_or("");
-  if (!fields.has("status")) fields.fault("status", "is missing");
-  command.status = decide::run_status(status).value_or(decide::RunStatus::done);
-  command.stop_reason = fields.string("stopReason", 256).value_or("");
-  if (const auto error = fields.object("error")) command.error = json::compact(*error);
-  const auto entries = fields.array("entries");
-  if (const auto usage = fields.object("usage")) command.usage = json::compact(*usage);
-  command.steered = fields.strings("steered", 1'000);
-  command.deliver = fields.boolean("deliver");
-  CO_TRY(fields.done());
-  for (const std::string_view element : json::elements(entries.value_or("[]"))) {
-    if (command.entries.size() == limits::message_entries)
-      co_return fail_at("/entries", fmt::format("has more than {} entries", limits::message_entries));
-    CO_TRY(auto entry, client_entry(element, fmt::format("/entries/{}", command.entries.size())));
-    command.entries.push_back(std::move(entry));
-  }
-  const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id, request.principal.id);
-  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
-                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
-    decide::FinishRun now = command;
-    if (const decide::Session* session = session_named(state, command.target))
-      now.pulse = api.work.claims.leases().pulse(path.agent, session->key(), command.hold);
-    return scoped(std::move(now), request.principal)(state, context, lines);
-  };
-  ledger::Requester requester{.actor = request.principal.id};
-  requester.in_memory = is_in_memory(api, path.agent, command);
-  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), decide));
-  co_return to_response(std::move(reply));
 }
 
 HandlerResult abort(Api& api, http::Request& request) {
@@ -376,11 +227,9 @@ HandlerResult list_runs(Api& api, http::Request& request) {
 void add_run_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", session + "/runs", auth::Permission::run, scanned<start_with_context>, {"topic"});
+  on("POST", session + "/runs", auth::Permission::run, scanned<lasting<start_with_context>>, {"topic"});
   on("GET", session + "/runs", auth::Permission::read, list_runs, {"status", "limit", "cursor"});
   on("GET", session + "/runs/{id}", auth::Permission::read, get_run);
-  on("POST", session + "/runs/{id}/events", auth::Permission::run, scanned<tell>);
-  on("POST", session + "/runs/{id}/finish", auth::Permission::run, scanned<finish>);
   on("POST", session + "/abort", auth::Permission::abort, scanned<abort>);
   on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim_with_context);
 }

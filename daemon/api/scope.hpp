@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/decide/approval_commands.hpp"
+#include "daemon/decide/session_log.hpp"
 #include "daemon/http/message.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/try.hpp"

@@ -4,6 +4,7 @@
 #include "daemon/api/archives.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
+#include "daemon/api/snapshots.hpp"
 #include "daemon/decide/view.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/names.hpp"
@@ -50,6 +51,10 @@ HandlerResult create(Api& api, http::Request& request) {
   if (name) command.entry.put_string("name", *name);
   if (label) command.entry.put_string("label", *label);
   CO_TRY(check_secrets(api, request, command.key, fields.text()));
+  Pins pins;
+  if (!ephemeral && may_store_snapshots(api, command.entry)) {
+    CO_TRY(pins, co_await store_snapshots(api, command.entry));
+  }
   if (!command.key.empty()) {
     CO_TRY(auto key, store::canonical_key(command.key, agent));
     std::string channel;
@@ -87,23 +92,25 @@ HandlerResult get_session(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   decide::SessionView view;
   CO_TRY(view.fields, query_names(request, "fields"));
-  co_return co_await show_session(
-      api, request, path, wants_fresh(request),
-      [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
-        view.parent = sees_parent(request.principal, path.agent, session);
-        const std::string tag = decide::etag(session);
-        http::Response response;
-        if (request.header("if-none-match").contains("\"" + tag + "\"")) {
-          response.status = 304;
-          response.content_type = {};
-        } else {
-          std::string body = decide::session_json(path.agent, session, view);
-          add_paths(api, request, path.agent, session, view, body);
-          response = as_of_response(api, std::move(body), seen.seq());
-        }
-        set_etag(response, tag);
-        return response;
-      });
+  CO_TRY(const bool snapshots, includes_snapshots(request));
+  const auto show = [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
+    view.parent = sees_parent(request.principal, path.agent, session);
+    const std::string tag = decide::etag(session);
+    http::Response response;
+    if (request.header("if-none-match").contains("\"" + tag + "\"")) {
+      response.status = 304;
+      response.content_type = {};
+    } else {
+      std::string body = decide::session_json(path.agent, session, view);
+      add_paths(api, request, path.agent, session, view, body);
+      response = as_of_response(api, std::move(body), seen.seq());
+    }
+    set_etag(response, tag);
+    return response;
+  };
+  CO_TRY(auto response, co_await show_session(api, request, path, wants_fresh(request), show));
+  if (snapshots) co_await show_snapshots(api, response, false);
+  co_return response;
 }
 
 HandlerResult put(Api& api, http::Request& request) {
@@ -117,6 +124,10 @@ HandlerResult put(Api& api, http::Request& request) {
   command.sees = seen_by(request.principal, path.agent);
   const std::string key = store::canonical_key(path.target.key, path.agent).value_or(path.target.key);
   CO_TRY(may_create(request.principal, path.agent, key, json::string_at(body, "channel").value_or("")));
+  Pins pins;
+  if (may_store_snapshots(api, command.entry) && !is_in_memory(api, path.agent, command)) {
+    CO_TRY(pins, co_await store_snapshots(api, command.entry));
+  }
   CO_TRY(auto requester, requester_of(request));
   requester.scope.reset();  // PUT is idempotent by itself
   co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester), true);
@@ -128,6 +139,10 @@ HandlerResult patch(Api& api, http::Request& request) {
   if (json::kind(body) != json::Kind::object) co_return fail_at("", "must be an object");
   CO_TRY(check_secrets(api, request, path.target.key, body));
   decide::PatchSession command{.target = path.target, .patch = std::string(body)};
+  Pins pins;
+  if (body.size() > policy::small_snapshot_bytes) {
+    CO_TRY(pins, co_await store_snapshots(api, path.agent, command));
+  }
   co_return co_await commit(api, request, path.agent, std::move(command));
 }
 
@@ -176,6 +191,10 @@ HandlerResult spawn(Api& api, http::Request& request) {
   if (entry && !request.principal.may(auth::Permission::write))
     co_return fail(Code::forbidden, "this token may spawn, but not set fields of the entry");
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
+  Pins pins;
+  if (may_store_snapshots(api, command.entry) && !is_in_memory(api, path.agent, command)) {
+    CO_TRY(pins, co_await store_snapshots(api, command.entry));
+  }
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }
 
@@ -312,7 +331,7 @@ void add_session_routes(http::Router& router, Api& api) {
   const std::string one = sessions + "/{key}";
   const auto on = adding(router, api);
   on("POST", sessions, auth::Permission::write, create);
-  on("GET", one, auth::Permission::read, get_session, {"fields"});
+  on("GET", one, auth::Permission::read, get_session, {"fields", "include"});
   on("PUT", one, auth::Permission::write, put);
   on("PATCH", one, auth::Permission::write, patch);
   on("DELETE", one, auth::Permission::write, remove, {"purge", "missing"});

@@ -101,6 +101,9 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
                          .entry = session->entry(),
                          .name = transcripts::transcript_name(id, topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
+    const auto* runs = api.run_signatures.is_empty() ? nullptr : state.runs.find(session->key());
+    if (runs != nullptr && runs->active)
+      out.signatures = api.run_signatures.of(path.agent, session->key(), runs->active->id);
     if (&state == api.ledger.parts().memory.of(path.agent)) {
       const auto* memory = api.ledger.parts().memory.transcript(path.agent, out.file);
       out.memory = memory == nullptr ? std::make_shared<const transcripts::MemoryTranscript>()

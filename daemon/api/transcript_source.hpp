@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "daemon/api/handler.hpp"
+#include "daemon/api/run_signatures.hpp"
 #include "transcripts/conversation.hpp"
 #include "transcripts/memory_transcript.hpp"
+#include "transcripts/plain_file.hpp"
 
 namespace sessiond::api {
 
@@ -24,7 +26,8 @@ struct TranscriptSource {
   std::shared_ptr<const context::Meter> meter{};  // null: not known without reading the transcript
   // Of an ephemeral session, as it is now. Null: the transcript is a file.
   std::shared_ptr<const transcripts::MemoryTranscript> memory{};
-  std::string name{};  // transcripts::transcript_name()
+  std::string name{};           // transcripts::transcript_name()
+  SignedContents signatures{};  // of the session's active run
   // Of an archived transcript: the session ids that its key had later, and the file of the one that it has now, where
   // what people did to its messages is kept. Only what the token sees, and the first ones.
   std::vector<std::string> later{};
@@ -59,6 +62,13 @@ struct TranscriptFile {
 };
 // session_reset: it is replaced again and again.
 asio::awaitable<Result<TranscriptFile>> transcript_file(Api& api, const TranscriptSource& source);
+
+// The file without its seals, where encryption is on; else null: then the file itself can be sent. session_reset as
+// above.
+asio::awaitable<Result<std::shared_ptr<transcripts::PlainFile>>> plain_file(Api& api, const TranscriptFile& file);
+// Makes bytes [from, until) of it the body of a reply.
+void send_plain(Api& api, http::Response& response, std::shared_ptr<transcripts::PlainFile> file, std::uint64_t from,
+                std::uint64_t until);
 
 // Runs call(transcript) on a disk thread, with a Transcript or a MemoryTranscript.
 template <class Call>

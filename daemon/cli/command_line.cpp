@@ -12,6 +12,7 @@
 
 #include "config/similar.hpp"
 #include "daemon/cli/commands.hpp"
+#include "daemon/cli/demo.hpp"
 #include "daemon/cli/help.hpp"
 
 namespace sessiond::cli {
@@ -129,7 +130,7 @@ class CommandLine {
   std::optional<Command> chosen_{};
 };
 
-int run(const serve::ServeOptions& options) { return serve::serve(options); }
+int run(const serve::ServeOptions& options) { return options.demo ? serve_demo(options) : serve::serve(options); }
 
 int run(const VersionCommand&) {
   fmt::print("sessiond {}\n", SESSIOND_VERSION);

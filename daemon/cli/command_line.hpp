@@ -16,6 +16,7 @@
 #include "daemon/cli/import_command.hpp"
 #include "daemon/cli/last_command.hpp"
 #include "daemon/cli/runs_command.hpp"
+#include "daemon/cli/search_command.hpp"
 #include "daemon/cli/session_command.hpp"
 #include "daemon/cli/token_command.hpp"
 #include "daemon/serve/serve.hpp"
@@ -24,11 +25,12 @@ namespace sessiond::cli {
 
 struct VersionCommand {};
 
-using Command = std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow,
-                             ConfigCheck, ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList,
-                             SessionsShow, SessionsChange, SessionsPrune, ContextCommand, LastCommand, ResumeCommand,
-                             ForkCommand, RunsCommand, ApprovalsCommand, DeliveriesCommand, ExportCommand,
-                             ImportCommand, LocksCommand, PathsCommand, CompletionCommand, VersionCommand>;
+using Command =
+    std::variant<serve::ServeOptions, TokenCreate, TokenList, TokenRotate, TokenRevoke, ConfigShow, ConfigCheck,
+                 ConfigDefaults, DoctorCommand, BackupCommand, RestoreCommand, SessionsList, SessionsShow,
+                 SessionsChange, SessionsPrune, ContextCommand, LastCommand, ResumeCommand, ForkCommand, RunsCommand,
+                 ApprovalsCommand, DeliveriesCommand, ExportCommand, ImportCommand, LocksCommand, PathsCommand,
+                 SearchCommand, CompletionCommand, VersionCommand>;
 
 // There is no command to run, only text to print: help on stdout (0), or a mistake with a hint on stderr (2).
 struct Answered {

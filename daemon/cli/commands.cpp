@@ -34,6 +34,7 @@ void add_serve(Parent program) {
       ->check(not_empty());
   serve.add_flag("--repair", options.repair,
                  "Put damaged parts of the journal aside and continue without them, in a new epoch");
+  serve.add_flag("--demo", options.demo, "Show a believable day in a state directory that is gone afterwards");
   serve.add_flag("--ignore-sqlite", options.ignore_sqlite,
                  "Serve beside databases of OpenClaw 2026.8 and later; their sessions are not served");
 }
@@ -191,6 +192,20 @@ void add_paths(Parent program) {
       ->type_name("TOPIC")
       ->check(not_empty())
       ->needs(session);
+}
+
+void add_search(Parent program) {
+  auto [search, options] = program.add<SearchCommand>("search", "Find what was said, the newest first", help::search);
+  search.add_option("words", options.words, "Words that must all occur in one text")->type_name("WORD")->required();
+  add_agent(search, options.agent, "Only this agent; all agents by default");
+  search.add_option("--channel", options.channel, "Only this channel")->type_name("CHANNEL")->check(not_empty());
+  search.add_option("--role", options.role, "Only what this one said: user, assistant or tool; or name, label")
+      ->check(CLI::IsMember({"user", "assistant", "tool", "name", "label"}).description(""));
+  search.add_option("--since", options.within_ms, "Only what is not older: 90d, 12h")
+      ->type_name("TIME")
+      ->transform(duration());
+  search.add_flag("--archived", options.archived, "In archived sessions and transcripts, too");
+  search.add_option("--limit", options.limit, "How many; 20 by default")->check(CLI::Range(1, 200));
 }
 
 void add_runs(Parent program) {
@@ -357,6 +372,7 @@ void add_commands(CLI::App& program, std::optional<Command>& chosen) {
   add_doctor(parent);
   add_backup(parent);
   add_sessions(parent);
+  add_search(parent);
   add_context(parent);
   add_last(parent);
   add_runs(parent);

@@ -14,6 +14,7 @@
 #include "daemon/doctor/state_owner.hpp"
 #include "daemon/serve/settings.hpp"
 #include "daemon/serve/state_lock.hpp"
+#include "store/seal/keys.hpp"
 
 namespace sessiond::cli {
 
@@ -52,6 +53,11 @@ constexpr int state_directory_in_use = 3;
 // Repairs or migrates, holding the state lock so that no daemon can start. When a daemon runs (`in_use`), does nothing.
 void mend_and_examine(const DoctorCommand& command, const config::Config& config, doctor::Report& report,
                       bool& in_use) {
+  // Without its keys what is sealed would look damaged, and a repair would move it away.
+  if (const auto keys = seal::start(config.store.encryption.key_file, config.state_dir); !keys)
+    return report.error("encryption", config.store.encryption.key_file.value_or(config.state_dir), keys.error().detail,
+                        "nothing else was examined: give back the key file with all its keys; sessiond serve refuses "
+                        "to start until then");
   doctor::DoctorOptions options{.state_dir = config.state_dir, .path_template = config.store.path_template};
   std::optional<serve::StateLock> lock;
   std::error_code error;

@@ -22,7 +22,7 @@ Files:
 
 Exit codes:
   0 done   1 failed   2 wrong usage   3 the state directory is in use
-  doctor, restore, sessions, context, last, resume, fork, runs, approvals, deliveries, locks and paths have more: sessiond help COMMAND
+  doctor, restore, sessions, search, context, last, resume, fork, runs, approvals, deliveries, locks and paths have more: sessiond help COMMAND
 
 sessiond COMMAND --help describes a command.)";
 
@@ -37,6 +37,7 @@ SIGTERM stops it within 10 s, after open requests are done. SIGHUP reads configu
 Examples:
   sessiond serve
   sessiond serve --state-dir ~/.openclaw          serve an existing OpenClaw tree
+  sessiond serve --demo                           look at the dashboard, with a day in it
   sessiond serve --listen 127.0.0.1:8080          instead of the addresses in listen.tcp
   sessiond serve --repair                         once, when the journal is damaged: continue without the lost events
   sessiond serve --ignore-sqlite                  beside databases of OpenClaw 2026.8; their sessions are not served
@@ -144,6 +145,16 @@ now. Its archives are those that `GET /v1/agents/{agent}/archives` lists.
 
 Example:
   sessiond sessions restore agent:main:slack:direct:u1)";
+
+inline constexpr const char* search =
+    R"(Finds texts in which all words occur, in any case, also within other words. Quotes make a phrase. Results come
+from an index that is usually a fraction of a second behind.
+
+Examples:
+  sessiond search invoice March
+  sessiond search '"invoice for March"' --channel slack --since 30d
+  sessiond search 請求書 --role user --archived
+  sessiond search refund --json | jq -r '.data[] | [.key, .seq] | @tsv')";
 
 inline constexpr const char* sessions_prune =
     R"(Names what the limits reach, oldest first, with the reason. With --yes it goes:
@@ -263,13 +274,13 @@ Exit codes:
 
 inline constexpr const char* doctor =
     R"(Without --repair and --migrate it changes nothing, takes no lock, and may run beside the daemon
-(over HTTP: POST /v1/admin/doctor). It reads all transcripts and the journal, which takes a while on
-a large store.
+(over HTTP: POST /v1/admin/doctor). It reads all transcripts, logs of sessions, blobs and the journal,
+which takes a while on a large store.
 
 --repair corrects file modes (0600, 0700), abandoned temporary files, locks whose holder is gone, torn
-or unended last lines of transcripts, a damaged sessions.json (rebuilt from an earlier copy plus the
-journal) and a damaged journal (as serve --repair). It reports each step and destroys nothing: what it
-removes is kept beside the file (.torn., .corrupt., .damaged.) or in journal/kept/<time>.
+or unended last lines of transcripts and logs, a damaged sessions.json (rebuilt from an earlier copy
+plus the journal) and a damaged journal (as serve --repair). It reports each step and destroys nothing:
+what it removes is kept beside the file (.torn., .corrupt., .damaged.) or in journal/kept/<time>.
 --migrate keeps ids and order of all entries; archived transcripts stay as they are.
 Both can be interrupted and run again; another run after a complete one changes nothing.
 

@@ -30,6 +30,7 @@
 #include "daemon/serve/state_lock.hpp"
 #include "store/journal/recovery.hpp"
 #include "store/journal/segment.hpp"
+#include "store/seal/keys.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::cli {
@@ -171,6 +172,7 @@ Result<Restored> unpack(const config::Config& config, const std::string& from, b
   if (::chmod(fresh.c_str(), 0700) != 0) return std::unexpected(io_problem("chmod", fresh.native(), errno));
   TRY(mint_new_epoch(fresh / "journal"));
   Restored restored{.manifest = std::move(manifest)};
+  TRY(seal::start(config.store.encryption.key_file, fresh));
   if (auto done = bring_up_to_date(config, fresh); !done)
     restored.faults.push_back("the backup has this fault: " + done.error().detail);
   TRY(backup::sync_file_system(fresh));

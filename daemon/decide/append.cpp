@@ -13,6 +13,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 #include "store/try.hpp"
 #include "transcripts/sums.hpp"
 
@@ -91,9 +92,10 @@ class EntryAppender {
       delivery_ = {};
       warn_of_loop();
     }
-    if (request_.to_stream && end_.size > limits::stream_bytes)
+    if (const std::uint64_t most_bytes = builder_.context().rules->log.stream_bytes;
+        request_.to_stream && end_.size > most_bytes)
       return fail(Code::content_too_large,
-                  fmt::format("the stream has {} bytes then; a stream may have {}", end_.size, limits::stream_bytes));
+                  fmt::format("the stream has {} bytes then; limits.streamBytes is {}", end_.size, most_bytes));
     end_.meter = std::move(meter_);
     if (done_.ids.size() > done_.duplicates) {
       builder_.out.transcript_updates.push_back(
@@ -170,6 +172,7 @@ class EntryAppender {
     const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
     transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
+    const std::int64_t cost_before = counters_.cost_microcents.value_or(0);
     emit(entry, read, written);
     place_line(builder_, end_, done_.file, builder_.next_seq() - 1,
                {.unstamped = written.exact && written.unstamped,
@@ -182,6 +185,8 @@ class EntryAppender {
     done_.ids.push_back(id);
     note_seq(end_.count - 1);
     measure(read, branches);
+    if (const std::int64_t cost = counters_.cost_microcents.value_or(0); cost != cost_before)
+      tell_cost(builder_, session_, request_.topic, cost_before, cost);
     return {};
   }
 
@@ -291,7 +296,7 @@ class EntryAppender {
     json::Edit edit;
     edit.set.reserve(9);
     const auto set = [&edit](std::string_view name, std::int64_t number) {
-      edit.set.push_back({std::string(name), std::to_string(number)});
+      edit.set.push_back({std::string(name), store::decimal(number)});
     };
     set("updatedAt", moved_to(session_, builder_.context().now));
     // Only messages of people count. If the clock was set back, the time goes back, too.
@@ -306,6 +311,8 @@ class EntryAppender {
       count("inputTokens", counters_.input_tokens, read.usage->input);
       count("outputTokens", counters_.output_tokens, read.usage->output);
       count("totalTokens", counters_.total_tokens, read.usage->total);
+      if (const std::int64_t cost = policy::cost_of(entry.usage); cost > 0)
+        count("costMicrocents", counters_.cost_microcents, cost);
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
     if (context::tells_model(read)) {
@@ -328,7 +335,7 @@ class EntryAppender {
     if (read.person) data.append(client_members(context));
     data.append(request_.event_extra);
     const bool delivers = !delivery_.empty() && json::string_at(delivery_, "status") != "denied";
-    if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(std::to_string(builder_.context().age_now));
+    if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(store::decimal(builder_.context().age_now));
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));

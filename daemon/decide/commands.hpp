@@ -12,6 +12,7 @@
 #include "daemon/decide/decision.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/routing.hpp"
+#include "policy/snapshots.hpp"
 #include "transcripts/sums.hpp"
 #include "transcripts/tally.hpp"
 
@@ -41,7 +42,8 @@ struct PutSession {
 };
 struct PatchSession {
   Target target{};
-  std::string patch{};  // RFC 7396, an object
+  std::string patch{};  // RFC 7396, an object; but snapshots are replaced whole (policy/snapshots.hpp)
+  policy::SnapshotMatch snapshot{};
 };
 struct DeleteSession {
   Target target{};

@@ -10,6 +10,7 @@
 #include "policy/reset.hpp"
 #include "policy/send_policy.hpp"
 #include "store/delivery/delivery.hpp"
+#include "store/number.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -183,8 +184,12 @@ class InboundDecision {
     if (!command_.attachments.empty()) writer.raw("attachments", json::compact(command_.attachments));
     if (!command_.from.id.empty()) writer.raw("from", command_.from.json);
     if (!command_.message_id.empty()) writer.string("platformMessageId", command_.message_id);
-    return transcripts::NewEntry{
-        .type = "message", .time = command_.timestamp, .body = writer.text(), .role = "user", .stamp = true};
+    return transcripts::NewEntry{.type = "message",
+                                 .time = command_.timestamp,
+                                 .body = writer.text(),
+                                 .role = "user",
+                                 .plain = true,
+                                 .stamp = true};
   }
 
   Result<Decision> answer(Session& session) {
@@ -214,7 +219,7 @@ class InboundDecision {
                             : fmt::format(R"({{"reason":{},"previousSessionId":{}}})", json::quote(reset_reason_),
                                           json::quote(previous_session_id_)));
     writer.string_or_null("topic", command_.topic);
-    writer.raw("seq", appended ? std::to_string(appended->last_seq) : "null");
+    writer.raw("seq", appended ? store::decimal(appended->last_seq) : "null");
     writer.raw("messageId", appended ? json::quote(appended->ids.front()) : "null");
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
@@ -261,9 +266,9 @@ class InboundDecision {
                    .reply_to = reply_to()};
     Run run;
     run.id = context_.ids->uuid();  // that of a run which it joins takes its place
-    if (const auto why = turn_limit(session, members_of(session), *context_.rules)) {
-      tell_refused(builder_, session, std::move(run), Code::turn_limit, *why);
-      return refused(Code::turn_limit);
+    if (const auto cap = cap_reached(session, members_of(session), state_.id(), *context_.rules)) {
+      tell_refused(builder_, session, std::move(run), cap->code, cap->why);
+      return refused(cap->code);
     }
     if (admit(runs, rules, 1).refused) return refused(Code::queue_full);
     const Placed placed = place_input(builder_, session, runs, rules, input, std::move(run));

@@ -10,6 +10,7 @@
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
 #include "store/limits.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 
@@ -29,7 +30,8 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
   }
   std::vector<std::string> appended;  // by this decision
   appended.reserve(builder.out.transcript_updates.size());
-  for (const TranscriptUpdate& update : builder.out.transcript_updates) appended.push_back(update.file);
+  for (const TranscriptUpdate& update : builder.out.transcript_updates)
+    if (!store::is_log_file(update.file)) appended.push_back(update.file);
   if (end->size != 0 || std::ranges::find(appended, own) != appended.end()) files.push_back(own);
   if (const auto* topics = state.transcripts.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
@@ -39,7 +41,8 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
   }
   for (std::string& file : appended)
     if (std::ranges::find(files, file) == files.end()) files.push_back(std::move(file));
-  builder.out.transcript_updates.clear();  // these files get other names in the same commit
+  std::erase_if(builder.out.transcript_updates,  // these files get other names in the same commit
+                [](const TranscriptUpdate& update) { return !store::is_log_file(update.file); });
   return files;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/run_queue.hpp"
+#include "daemon/decide/session_log.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -77,9 +78,11 @@ class RunStart {
     Session session = *there;
     runs_ = state_.runs.find(session.key());
     TRY(make_run(session));
-    if (auto why = turn_limit(session, json::Index(*session.entry_with_old_counters()), *context_.rules)) {
-      tell_refused(builder_, session, run_, Code::turn_limit, *why);
-      answer_refusal(builder_, Code::turn_limit, *why, command_.instance, command_.request_id, R"(,"limit":"turnCap")");
+    if (const auto cap =
+            cap_reached(session, json::Index(*session.entry_with_old_counters()), state_.id(), *context_.rules)) {
+      tell_refused(builder_, session, run_, cap->code, cap->why);
+      answer_refusal(builder_, cap->code, cap->why, command_.instance, command_.request_id,
+                     cap->code == Code::turn_limit ? R"(,"limit":"turnCap")" : R"(,"limit":"maxCostMicrocents")");
       return std::move(builder_.out);
     }
     const bool waits = command_.queue_only || (runs_ != nullptr && runs_->active) || !command_.asked_about.empty();
@@ -136,6 +139,8 @@ class RunStart {
     run_.input = std::move(input.ids);
     take_terms(run_, command_.terms, context_);
     choose_model(builder_, session, run_);
+    if (keeps_log(context_)) log_run_start(builder_, session, run_, fmt::format("{}", fmt::join(input.texts, "\n")));
+    if (builder_.out.need) return std::move(builder_.out);
     start_run(builder_, session, run_);
     answer_run(builder_, session, run_, 201, state_.runs.next_fence(session.key()));
     return std::move(builder_.out);
@@ -219,9 +224,10 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   if (!is_next || there->archived_at) return std::move(builder.out);
   Session session = *there;
   Run run = runs->queued.front();
-  if (auto why = turn_limit(session, json::Index(*session.entry_with_old_counters()), *context.rules)) {
+  if (const auto cap =
+          cap_reached(session, json::Index(*session.entry_with_old_counters()), state.id(), *context.rules)) {
     run.stop_reason = "error";
-    end_queued(builder, session, std::move(run), RunStatus::failed, run_error("turn_limit", *why));
+    end_queued(builder, session, std::move(run), RunStatus::failed, run_error(name(cap->code), cap->why));
     return std::move(builder.out);
   }
   if (!command.hooks.verdict && is_wanted(context, state)) {
@@ -245,6 +251,12 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   }
   take_terms(run, command.terms, context);
   choose_model(builder, session, run);
+  if (keeps_log(context)) {
+    const auto prompt = prompt_of(builder, session, run, lines);
+    if (!prompt) return std::move(builder.out);
+    log_run_start(builder, session, run, *prompt);
+    if (builder.out.need) return std::move(builder.out);
+  }
   start_run(builder, session, run, runs->overflow.dropped == 0 ? "" : R"("overflowTold":true)");
   answer_run(builder, session, run, 200, state.runs.next_fence(session.key()));
   return std::move(builder.out);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/session_log.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
 
@@ -45,6 +46,7 @@ class EventsDecision {
     TRY(const bool is_new, check_call());
     if (is_new) {
       for (std::size_t i = 0; i < command_.events.size(); ++i) TRY(take(session, command_.events[i], i));
+      if (builder_.out.need) return std::move(builder_.out);
       tell_call(session);
       if (over_limit_) return end_over_limit(session);
     }
@@ -68,6 +70,7 @@ class EventsDecision {
       const std::string text = json::string_at(event.body, "text").value_or("");
       text_ += text;
       said_ += text;
+      log_delta(builder_, session, run_, text);
       return {};
     }
     if (event.type == "context.updated") return take_context(session, event, index);
@@ -189,7 +192,8 @@ class EventsDecision {
                    {.status = RunStatus::failed,
                     .stop_reason = "error",
                     .error = run_error("turn_limit", why),
-                    .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + said_},
+                    .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + said_ +
+                               held_text(command_.pulse)},
                    lines_));
     if (builder_.out.need) return std::move(builder_.out);
     answer_refusal(builder_, Code::turn_limit, why, command_.instance, command_.request_id, R"(,"limit":"maxSteps")");
@@ -283,7 +287,9 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
     return entry.role == "assistant" &&
            !transcripts::text_of(json::find(entry.body, "content").value_or("\"\"")).empty();
   });
-  if (aborting && !says) end.partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes);
+  if (aborting && !says)
+    end.partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes) + held_text(command.pulse);
+  if (!command.pulse.held.empty()) log_delta(builder, session, run, held_text(command.pulse));
   TRY(end_active(builder, session, run, std::move(end), lines));
   if (builder.out.need) return std::move(builder.out);
   builder.out.body = run_json(session.key(), run);
@@ -335,7 +341,8 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   if (!runs->active || runs->active->id != command.hold.run_id || runs->fence != command.hold.fence)
     return std::move(builder.out);
   Run run = *runs->active;
-  RunEnd end{.stop_reason = "aborted", .partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes)};
+  RunEnd end{.stop_reason = "aborted",
+             .partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes) + held_text(command.pulse)};
   Run retry = run;
   retry.deleted.clear();
   std::erase_if(retry.input,

@@ -39,6 +39,13 @@ Result<void> check_required(const std::vector<std::string>& required, std::strin
   return {};
 }
 
+// Tells whether an edit only says when the session was made, as it is shown. An entry of another program may lack
+// createdAt; it is shown with one, and a Session that is sent back as it was shown changes nothing.
+bool only_tells_creation(const json::Edit& edit, const Session& session) {
+  return edit.unset.empty() && edit.set.size() == 1 && edit.set.front().name == "createdAt" &&
+         edit.set.front().value == std::to_string(session.created_at);
+}
+
 }  // namespace
 
 Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
@@ -54,7 +61,7 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
   TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, sees, there, key, rules, edit));
   policy::normalize_entry_edit(edit);
-  policy::complete_objects(edit);
+  policy::complete_objects(edit, rules.of_agent(state.id()).fs_scope);
   TRY(delivery::normalize_patch(edit, json::Index("{}"), "", delivery::Nested::complete));
   if (const auto* id = value_of(edit, "sessionId")) {
     TRY(claim_session_id(builder, json::as_string(*id).value_or(""), key, there));
@@ -102,12 +109,13 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
     if (builder.out.need) return std::move(builder.out);
   }
   if (key.size() > 512) return fail_at("/key", "longer than 512 bytes");
+  const bool adopts = !command.session_id.empty() && context.on_disk->at(session_id).transcripts;
   json::Edit edit = command.entry;
   const std::string* given = value_of(edit, "spawnedBy");
   const std::optional<std::string> spawned_by = given != nullptr ? std::optional(*given) : std::nullopt;
   edit.remove("spawnedBy");
   std::erase(edit.unset, "spawnedBy");
-  TRY(check_new_entry(*context.rules, edit));
+  TRY(check_new_entry(*context.rules, state.id(), edit));
   if (spawned_by) {
     TRY(const auto parent, find_parent(state, *spawned_by, key, command.sees, "/entry/spawnedBy"));
     TRY(const auto depth, check_spawn(state, *parent, *context.rules));
@@ -121,7 +129,7 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
       named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(store::parse_key(key).chat_type);
   if (policy::wants_intro(chat_type) && value_of(edit, policy::intro_field) == nullptr)
     edit.put(std::string(policy::intro_field), "true");
-  TRY(auto session, create_session(builder, key, session_id, std::move(edit), "api", "/entry"));
+  TRY(auto session, create_session(builder, key, session_id, std::move(edit), adopts ? "adopt" : "api", "/entry"));
   return answer_session(builder, session, 201);
 }
 
@@ -157,13 +165,16 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   put_slug(builder, session.key(), *old, edit);
   TRY(runs::check_binding(*old, edit, ""));
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
-  TRY(change_entry(builder, session, changes_of(json::Index(*old), std::move(edit), same_bytes)));
+  json::Edit changes = changes_of(json::Index(*old), std::move(edit), same_bytes);
+  if (only_tells_creation(changes, session)) changes = {};
+  TRY(change_entry(builder, session, std::move(changes)));
   return answer_edited(builder, std::move(session));
 }
 
 Result<Decision> decide(const AgentState& state, const PatchSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve(state, command.target));
+  TRY(policy::check_snapshot(*there->entry(), command.snapshot));
   Session session = *there;
   json::Edit named;  // all that the client named, each name once: what changes nothing is validated, too
   for (const json::Member& member : json::members(command.patch)) {
@@ -186,12 +197,13 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   put_slug(builder, session.key(), *old, named);
   TRY(delivery::normalize_patch(named, fields, ""));
   for (auto& member : named.set) {
-    // normalize_patch made deliveryContext complete; other objects are merged as RFC 7396 says
-    if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext")
+    // normalize_patch made deliveryContext complete, and snapshots are whole; other objects are merged as RFC 7396 says
+    if (json::kind(member.value) == json::Kind::object && member.name != "deliveryContext" &&
+        !policy::is_snapshot(member.name))
       member.value = json::merged(fields.find(member.name).value_or("{}"), member.value);
   }
   if (auto faults = policy::object_faults(named, *old, ""); !faults.empty()) return fail_with(std::move(faults));
-  policy::complete_objects(named);
+  policy::complete_objects(named, context.rules->of_agent(state.id()).fs_scope);
   TRY(runs::check_binding(*old, named, ""));
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, named));
   TRY(change_entry(builder, session, changes_of(fields, std::move(named), same_bytes)));

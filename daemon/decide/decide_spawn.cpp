@@ -105,7 +105,7 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
       fmt::format("{}:subagent:{}", nested ? parent.key() : "agent:" + state.id(), context.ids->uuid());
   if (key.size() > 512) return fail_at("", "the child's key would be longer than 512 bytes");
   json::Edit edit = command.entry;
-  TRY(check_new_entry(*context.rules, edit));
+  TRY(check_new_entry(*context.rules, state.id(), edit));
   if (!command.label.empty()) edit.put_string("label", command.label);
   if (!command.task.empty()) edit.put_string("task", command.task);
   if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)

@@ -11,6 +11,7 @@
 
 #include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::decide {
 
@@ -80,7 +81,7 @@ std::string client_members(const Context& context) {
 std::string DecisionBuilder::as_of() const {
   if (!context_.as_of.empty()) return std::string(context_.as_of);
   const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;
-  return std::string(context_.epoch).append("-").append(std::to_string(last));
+  return std::string(context_.epoch).append("-").append(store::decimal(last));
 }
 
 void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,

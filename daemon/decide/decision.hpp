@@ -63,6 +63,7 @@ class IdSource {
 struct FilesOfId {
   bool transcripts = false;             // it has one: its own, a topic's, or one that a repair put aside
   std::vector<std::string> archives{};  // names
+  bool log = false;                     // it has a log
 };
 using FetchedIds = std::map<std::string, FilesOfId, std::less<>>;
 
@@ -132,6 +133,7 @@ struct Need {
     meter,           // how full the window is at the end of `file`
     kept,            // what the path to the end of `file` says of the entry ids.front(): Context::kept
     id_files,        // the files of the session id `file`: Context::on_disk
+    history,         // the structures of the last messages in `file`: history_name (session_log.hpp)
     sdk_session,     // which agents have the SDK session id `file`: Context::sdk_id_elsewhere
   };
   What what;

@@ -87,6 +87,9 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   }
   const bool unowned = files->transcripts && bearer(state, id) == nullptr;
   if (unowned && !context.sight.whole_agent) return taken();
+  // Whoever gets the id sees its log, so no other key gets it.
+  const auto of_other = [key](const ArchiveRecord* record) { return record->key != key; };
+  if (files->log && (records.empty() || std::ranges::any_of(records, of_other))) return taken();
   if (!sees_archives(state, context, id, key, files->archives)) return taken();
   return {};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/session_log.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
 
@@ -164,6 +165,8 @@ Result<Decision> decide(const AgentState& state, const ShutDown& command, const 
     told.string("reason", command.reason);
     told.integer("at", context.now);
     builder.update(session, std::move(edit), journal::EventType::session_updated, "\"shutdown\":" + told.text());
+    log_shutdown(builder, session, command.reason);
+    if (builder.out.need) return std::move(builder.out);
     json::ObjectWriter input;
     input.string("reason", command.reason);
     call_hooks(builder, session, {.name = "SessionEnd", .input = input.text()});

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/context/settings.hpp"
@@ -14,12 +16,31 @@
 
 namespace sessiond::decide {
 
+// The files beside the messages: the log of a session (session_log.hpp) and its streams.
+struct LogRules {
+  enum class Mode : std::uint8_t { off, meta, full } mode = Mode::off;
+  std::uint64_t file_bytes = 64ULL << 20;    // limits.logBytes
+  std::uint64_t stream_bytes = 64ULL << 20;  // limits.streamBytes
+};
+
+// Holds the settings that the configuration has for the sessions of one agent.
+struct AgentRules {
+  std::string compact_instructions{};
+  std::optional<std::int64_t> max_messages{};  // of view=llm
+  std::string_view fs_scope = "sandboxed";     // the tier of a context that names none
+};
+
 struct Rules {
   policy::RouteSettings routing{};
   policy::SendPolicy send_policy{};
   context::Settings context{};
   runs::Settings runs{};
-  std::map<std::string, std::string, std::less<>> compact_instructions{};  // by agent
+  std::map<std::string, AgentRules, std::less<>> by_agent{};
+  AgentRules of_agent(std::string_view id) const {
+    const auto found = by_agent.find(id);
+    return found == by_agent.end() ? AgentRules{} : found->second;
+  }
+  LogRules log{};
   std::vector<std::string> reset_triggers{"/new", "/reset"};
   policy::ResetRules resets{};
   policy::UtcOffset utc_offset{};             // of the time zone of daily resets

@@ -49,6 +49,8 @@ struct RunPulse {
   std::uint64_t calls = 0;
   std::string text{};
   bool store_text = false;  // now, and not with a later call
+  // Holds back text of the runner that may be the beginning of a key (policy::redact_piece).
+  std::string held{}, held_reasoning{};
 };
 
 struct RunEvent {

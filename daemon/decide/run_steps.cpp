@@ -6,6 +6,8 @@
 
 #include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/hooks.hpp"
+#include "daemon/decide/session_log.hpp"
+#include "policy/redaction.hpp"
 #include "policy/runs/caps.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -113,6 +115,10 @@ std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint
   return text;
 }
 
+std::string held_text(const RunPulse& pulse) {
+  return pulse.held.empty() ? std::string() : policy::redacted_text(pulse.held);
+}
+
 void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit,
               std::string_view more) {
   std::string data = stored_run(run);
@@ -213,6 +219,8 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     find_deliveries_made_before(builder.state(), session, append, *appended);
     run.deliveries = deliveries_json(append.deliveries, appended->ids);
   }
+  log_run_end(builder, session, run, std::span(append.entries).first(append.entries.size() - 1), lines);
+  if (builder.out.need) return appended;
   emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
   if (end.by_runner) take_steered_off_queue(builder, session, end.steered);
@@ -273,6 +281,20 @@ std::optional<std::string> turn_limit(const Session& session, const json::Index&
   const std::int64_t turns = entry.int_at("turnCount").value_or(0);
   if (!runs::is_reached(cap, turns)) return {};
   return fmt::format("{} has had {} turns, as many as turnCap allows", session.key(), turns);
+}
+
+std::optional<std::string> cost_limit(const Session& session, std::string_view agent, const Rules& rules) {
+  const runs::CostCap* cap = rules.runs.cost_cap_of(agent);
+  if (cap == nullptr || !cap->fails || session.cost_microcents.value_or(0) < cap->microcents) return {};
+  return fmt::format("{} has cost {} microcents; agents.{}.maxCostMicrocents is {}", session.key(),
+                     *session.cost_microcents, agent, cap->microcents);
+}
+
+std::optional<CapReached> cap_reached(const Session& session, const json::Index& entry, std::string_view agent,
+                                      const Rules& rules) {
+  if (auto why = turn_limit(session, entry, rules)) return CapReached{Code::turn_limit, std::move(*why)};
+  if (auto why = cost_limit(session, agent, rules)) return CapReached{Code::cost_limit, std::move(*why)};
+  return {};
 }
 
 void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why) {

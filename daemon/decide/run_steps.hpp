@@ -56,6 +56,8 @@ void emit_resolved(DecisionBuilder& builder, const Session& session, const Appro
 std::string run_error(std::string_view code, std::string_view message);
 // The text that a run has said and that no entry has: what is stored, then what is in memory.
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
+// Returns the text that was held back (RunPulse::held), without keys.
+std::string held_text(const RunPulse& pulse);
 // Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.
 void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more = {});
 
@@ -64,6 +66,15 @@ void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_
 
 // Says why a session with this entry may have no further turn; nothing: it may.
 std::optional<std::string> turn_limit(const Session& session, const json::Index& entry, const Rules& rules);
+// Says why a session of this agent may have no further run: what its answers have cost.
+std::optional<std::string> cost_limit(const Session& session, std::string_view agent, const Rules& rules);
+// A cap that the session has reached: turn_limit, then cost_limit.
+struct CapReached {
+  Code code = Code::turn_limit;
+  std::string why{};
+};
+std::optional<CapReached> cap_reached(const Session& session, const json::Index& entry, std::string_view agent,
+                                      const Rules& rules);
 // Tells by run.finished that a run was refused. The run is not listed.
 void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why);
 

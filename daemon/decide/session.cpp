@@ -18,12 +18,13 @@ struct Named {
   Field field;
 };
 
-constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 5> counters{
+constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 6> counters{
     {{"messageCount", &Counters::message_count},
      {"inputTokens", &Counters::input_tokens},
      {"outputTokens", &Counters::output_tokens},
      {"totalTokens", &Counters::total_tokens},
-     {"compactionCount", &Counters::compaction_count}}};
+     {"compactionCount", &Counters::compaction_count},
+     {"costMicrocents", &Counters::cost_microcents}}};
 constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Session::session_id},
                                                               {"sessionFile", &Session::session_file},
                                                               {"label", &Session::label},

@@ -17,7 +17,8 @@ namespace sessiond::decide {
 
 // The counters of an entry; nothing where it has none.
 struct Counters {
-  std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count;
+  std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count,
+      cost_microcents;
 
   std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
 };

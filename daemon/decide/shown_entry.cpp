@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "policy/snapshots.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/utf8.hpp"
@@ -32,7 +33,7 @@ sessions::RawEntry shown_text(const sessions::RawEntry& entry, const std::vector
 enum class Part : std::uint8_t { snapshot, other };
 std::optional<Part> part_of(std::string_view name) {
   if (std::ranges::find(not_shown, name) != not_shown.end()) return {};
-  return name == "skillsSnapshot" || name == "systemPromptReport" ? Part::snapshot : Part::other;
+  return policy::is_snapshot(name) ? Part::snapshot : Part::other;
 }
 
 // Calls `use` with each member that is shown: its part, its name with escapes resolved, and the member as it stands.

@@ -19,7 +19,7 @@ class ShownEntry {
   // `sdk_session_id`: the id that is shown as sdkSessionId if the entry has none; "" for none.
   ShownEntry(const sessions::RawEntry& entry, std::string_view sdk_session_id);
 
-  // Both append members, each with a comma before it. `snapshots`: also skillsSnapshot and systemPromptReport.
+  // Both append members, each with a comma before it. `snapshots`: also those of policy/snapshots.hpp.
   // Left out are the members that the daemon shows itself (key, agent, rev, sessionId, createdAt, updatedAt), and
   // previousSessions.
   void append_all(std::string& out, bool snapshots) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 
 #include "daemon/decide/free_id.hpp"
@@ -14,7 +15,10 @@
 #include "policy/runs/entry_fields.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/try.hpp"
+#include "transcripts/sealed_lines.hpp"
+#include "transcripts/staged.hpp"
 
 namespace sessiond::decide {
 
@@ -44,13 +48,13 @@ std::vector<Fault> form_faults(const json::Edit& edit, std::string_view before, 
   return faults;
 }
 
-Result<void> check_new_entry(const Rules& rules, json::Edit& edit) {
+Result<void> check_new_entry(const Rules& rules, std::string_view agent, json::Edit& edit) {
   TRY(check_name(rules, edit, "/entry"));
   TRY(policy::check_edit_size(edit.set.size() + edit.unset.size(), "{}", "/entry"));
   TRY(policy::check_entry_edit(edit, policy::Import::no, "/entry", form_faults(edit, "{}", "/entry")));
   TRY(runs::check_binding("{}", edit, "/entry"));
   policy::normalize_entry_edit(edit);
-  policy::complete_objects(edit);
+  policy::complete_objects(edit, rules.of_agent(agent).fs_scope);
   return delivery::normalize_patch(edit, json::Index("{}"), "/entry", delivery::Nested::complete);
 }
 
@@ -159,11 +163,23 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   return session;
 }
 
+void tell_cost(DecisionBuilder& builder, const Session& session, const std::optional<std::string>& topic,
+               std::int64_t before, std::int64_t now) {
+  const runs::CostCap* cap = builder.context().rules->runs.cost_cap_of(builder.state().id());
+  if (cap == nullptr || before >= cap->microcents || now < cap->microcents) return;
+  json::ObjectWriter data;
+  data.integer("costMicrocents", now);
+  data.integer("maxCostMicrocents", cap->microcents);
+  data.string("onExceed", cap->fails ? "fail" : "warn");
+  builder.emit(journal::EventType::cost_exceeded, session, data.text(), topic);
+}
+
 void put_sums(json::Edit& entry, const transcripts::EntrySums& sums) {
   entry.put_int("messageCount", sums.entries);
   entry.put_int("inputTokens", sums.input);
   entry.put_int("outputTokens", sums.output);
   entry.put_int("totalTokens", sums.total);
+  if (sums.cost > 0) entry.put_int("costMicrocents", sums.cost);
   if (sums.compactions > 0) entry.put_int("compactionCount", sums.compactions);
   if (!sums.first_message.empty()) entry.put_string("firstMessage", sums.first_message);
 }
@@ -172,10 +188,10 @@ void take_staged(DecisionBuilder& builder, std::string_view key, const std::stri
                  const std::vector<StagedFile>& files) {
   const std::string own(store::parse_key(key).topic);
   for (const StagedFile& file : files) {
-    builder.out.line_positions.push_back({.file = store::transcript_file(session_id, file.topic.value_or(own)),
-                                          .agent = builder.state().id(),
-                                          .seq = builder.next_seq(),
-                                          .staged = file.name});
+    std::string name = store::transcript_file(session_id, file.topic.value_or(own));
+    assert(transcripts::staged_for(file.name) == name);  // its lines are sealed for that name
+    builder.out.line_positions.push_back(
+        {.file = std::move(name), .agent = builder.state().id(), .seq = builder.next_seq(), .staged = file.name});
   }
 }
 
@@ -197,7 +213,9 @@ void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string&
   position.agent = builder.state().id();
   position.at = end.size;
   position.seq = seq;
-  end.size += position.made->text.size();
+  // Like ids, a nonce comes from the system's random source.
+  if (builder.context().durable && seal::on()) position.draw = seal::draw();
+  end.size += transcripts::line_size(position.made->text.size(), position.draw);
   builder.out.line_positions.push_back(std::move(position));
 }
 

@@ -28,7 +28,7 @@ const std::string* value_of(const json::Edit& edit, std::string_view name);
 std::vector<Fault> form_faults(const json::Edit& edit, std::string_view before, std::string_view pointer_prefix);
 // Checks the entry that a client gave for a new session and normalises it to the form in which it is stored. Problems
 // point below /entry.
-Result<void> check_new_entry(const Rules& rules, json::Edit& edit);
+Result<void> check_new_entry(const Rules& rules, std::string_view agent, json::Edit& edit);
 // validation_failed below `pointer` if an entry grows beyond its limit, or the entries of its agent beyond theirs.
 Result<void> check_entry_growth(const DecisionBuilder& builder, std::string_view before, std::string_view after,
                                 std::string_view pointer);
@@ -50,6 +50,9 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
                                json::Edit& entry);
 // Returns what makes the entry `old` that whole entry; what is read-only stays.
 json::Edit replacing(const std::string& old, json::Edit entry);
+// Emits cost.exceeded when the cost of a session reaches its agent's cap.
+void tell_cost(DecisionBuilder& builder, const Session& session, const std::optional<std::string>& topic,
+               std::int64_t before, std::int64_t now);
 // Puts the counters and the first message of its transcripts into an entry.
 void put_sums(json::Edit& entry, const transcripts::EntrySums& sums);
 // Gives staged transcripts to the session `key` with this id, which the next event makes or changes.

@@ -55,7 +55,7 @@ class TranscriptEnds {
   }
   const StringMap<TranscriptEnd>& all() const { return ends_; }
 
-  // Returns the topics that a session id has transcripts for. Null if it never had one.
+  // Returns the topics that a session id has transcripts for, streams included. Null if it never had one.
   const std::set<std::string>* topics(std::string_view session_id) const {
     const auto found = topics_.find(session_id);
     return found == topics_.end() ? nullptr : &found->second;

@@ -11,7 +11,7 @@
 namespace sessiond::decide {
 
 struct SessionView {
-  bool snapshots = true;              // include skillsSnapshot and systemPromptReport
+  bool snapshots = true;              // include those of policy/snapshots.hpp
   std::vector<std::string> fields{};  // sorted; only these are shown, and key; empty: all
   bool parent = true;                 // include spawnedBy
 };

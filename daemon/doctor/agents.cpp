@@ -11,8 +11,10 @@
 #include "store/lock/lock_file.hpp"
 #include "store/names.hpp"
 #include "store/process.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
+#include "transcripts/archive.hpp"
 
 namespace sessiond::doctor {
 namespace fs = std::filesystem;
@@ -46,7 +48,11 @@ bool is_transcript_like(std::string_view name) {
 class AgentCheck {
  public:
   AgentCheck(Examination& exam, std::string agent)
-      : exam_(exam), agent_(std::move(agent)), store_(exam.paths.store_file(agent_)), dir_(store_.parent_path()) {}
+      : exam_(exam),
+        agent_(std::move(agent)),
+        store_(exam.paths.store_file(agent_)),
+        dir_(store_.parent_path()),
+        logs_(dir_ / "logs") {}
 
   void run() {
     if (auto below = store::resolve_below(exam_.paths.root(), exam_.paths.sessions_dir(agent_)); !below) {
@@ -64,9 +70,12 @@ class AgentCheck {
       look_at(file, unknown);
     }
     modes.tell(dir_);
-    tell_unknown(unknown);
+    tell_foreign(exam_, dir_, unknown);
     const auto entries = look_at_store();
+    if (entries)
+      for (const sessions::NamedEntry& named : *entries) exam_.note_names(*named.entry, policy::NamedBy::entry, store_);
     if (!exam_.cancelled()) check_transcripts(exam_, agent_, files, entries);
+    if (!exam_.cancelled()) check_logs(exam_, agent_);
   }
 
  private:
@@ -87,34 +96,26 @@ class AgentCheck {
       exam_.report.ok("temporary", path.native(), "left by an interrupted checkpoint: the next start removes it");
       return;
     }
-    if (name.ends_with(".lock")) {
-      check_lock(exam_, dir_ / name.substr(0, name.size() - std::string_view(".lock").size()));
-    } else if (store::is_passing(name)) {
-      check_temporary(exam_, path, file.status);
-    } else if (is_transcript_like(name)) {
+    const bool passing = name.ends_with(".lock") || store::is_passing(name);
+    if (!passing && is_transcript_like(name)) {
+      if (name.ends_with(transcripts::entry_suffix)) note_entry(path);
+    } else if (check_beside(exam_, dir_, file)) {
       return;
-    } else if (name.contains(".corrupt.") || name.contains(".torn.") || name.contains(".damaged.")) {
-      exam_.report.warning(
-          "quarantine", path.native(),
-          fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),
-                      in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
-          fmt::format("check whether it has anything that is missing elsewhere, then run: rm -r '{}'", path.native()));
     } else if (name.ends_with(".sqlite") || name.ends_with(".db")) {
       exam_.report.warning(
           "foreign_gateway", path.native(), "a database: OpenClaw 2026.8 and later keep sessions there",
           "let only one of them serve this directory: sessiond does not read what such a version writes");
-    } else {
+    } else if (path != logs_) {
       unknown.push_back(file.name);
     }
   }
 
-  void tell_unknown(const std::vector<std::string>& unknown) {
-    if (unknown.empty()) return;
-    constexpr std::size_t shown = 5;
-    const auto end = unknown.begin() + static_cast<std::ptrdiff_t>(std::min(shown, unknown.size()));
-    exam_.report.ok("foreign_file", dir_.native(),
-                    fmt::format("{} foreign and not changed: {}{}", unknown.size(),
-                                fmt::join(unknown.begin(), end, ", "), unknown.size() > shown ? ", …" : ""));
+  // Notes the blobs that the entry beside an archive names.
+  void note_entry(const fs::path& path) {
+    auto stored = store::read_file(path);
+    if (!stored) return;
+    if (const auto text = seal::open_if_sealed(std::move(*stored), transcripts::entry_place(path.native())))
+      exam_.note_names(*text, policy::NamedBy::entry, path);
   }
 
   // Nothing when it is not known which transcript belongs to which session.
@@ -199,6 +200,7 @@ class AgentCheck {
   std::string agent_;
   fs::path store_;
   fs::path dir_;
+  fs::path logs_;            // of the store's folder, where that is not called sessions
   bool told_ = false;        // something other than a file in the place of sessions.json was reported
   std::string unsettled_{};  // the temporary file of a checkpoint that was under way, by its note
 };
@@ -277,6 +279,34 @@ void check_temporary(Examination& exam, const fs::path& path, const struct stat&
                           in_bytes(static_cast<std::uint64_t>(status.st_size))),
               "remove it when no program writes here; doctor --repair moves it away"},
              [&] { return exam.move_away(path); });
+}
+
+bool check_beside(Examination& exam, const fs::path& dir, const Listed& file) {
+  const std::string_view name = file.name;
+  const fs::path path = dir / file.name;
+  if (name.ends_with(".lock")) {
+    check_lock(exam, dir / name.substr(0, name.size() - std::string_view(".lock").size()));
+  } else if (store::is_passing(name)) {
+    check_temporary(exam, path, file.status);
+  } else if (name.contains(".corrupt.") || name.contains(".torn.") || name.contains(".damaged.")) {
+    exam.report.warning(
+        "quarantine", path.native(),
+        fmt::format("put aside {} ago, {}", in_time(age_ms(file.status)),
+                    in_bytes(static_cast<std::uint64_t>(file.status.st_size))),
+        fmt::format("check whether it has anything that is missing elsewhere, then run: rm -r '{}'", path.native()));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void tell_foreign(Examination& exam, const fs::path& dir, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  constexpr std::size_t shown = 5;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(shown, names.size()));
+  exam.report.ok("foreign_file", dir.native(),
+                 fmt::format("{} foreign and not changed: {}{}", names.size(), fmt::join(names.begin(), end, ", "),
+                             names.size() > shown ? ", …" : ""));
 }
 
 bool check_kind(Examination& exam, const fs::path& path, const struct stat& status) {

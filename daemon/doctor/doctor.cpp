@@ -38,7 +38,7 @@ void Examination::fault(Finding finding, const Mend& mend) {
 
 Result<fs::path> Examination::place_to_keep(const fs::path& path) {
   if (kept_.empty()) kept_ = paths.journal_dir() / "kept" / store::time_for_names();
-  fs::path to = kept_ / paths.relative(path);
+  fs::path to = kept_ / ledger::relative(paths, path);
   TRY(store::make_dirs(to.parent_path()));
   return to;
 }
@@ -62,6 +62,12 @@ Result<fs::path> Examination::keep_copy(const fs::path& path) {
   TRY(auto to, place_to_keep(path));
   TRY(store::keep_copy(path, to));
   return to;
+}
+
+void Examination::note_names(std::string_view text, policy::NamedBy by, const fs::path& file) {
+  policy::names_in(text, by, [&](std::string_view hash) {
+    if (!named_blobs.contains(hash)) named_blobs.emplace(hash, file);
+  });
 }
 
 void ModeCheck::look(const fs::path& path, const struct stat& status) {
@@ -144,6 +150,9 @@ void examine(Examination& exam) {
     check_tokens(exam);
     check_journal(exam);
     check_agents(exam);
+    check_blobs(exam);
+    check_search(exam);
+    check_encryption(exam);
     check_gateways(exam);
   }
   if (exam.cancelled())

@@ -1,7 +1,7 @@
 // Examines a state directory and reports what is wrong and what to do about it. Changes nothing and takes no lock. May
 // run beside a daemon: what the daemon is writing at the moment is not a fault. Reads files in pieces, so that memory
-// is bounded by the largest sessions.json and the longest line. Blocks, on a large store for minutes: runs on a disk
-// thread.
+// is bounded by the largest sessions.json, the longest line, the largest blob and the names of blobs. Blocks, on a
+// large store for minutes: runs on a disk thread.
 #pragma once
 
 #include <atomic>

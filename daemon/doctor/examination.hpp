@@ -19,6 +19,7 @@
 #include "daemon/doctor/doctor.hpp"
 #include "daemon/doctor/report.hpp"
 #include "daemon/ledger/paths.hpp"
+#include "policy/media.hpp"
 #include "store/sessions/sessions_file.hpp"
 
 namespace sessiond::doctor {
@@ -60,6 +61,10 @@ struct Examination {
   // Whether the next start will bring events of this agent from the journal into its files.
   bool lags(const std::string& agent) const { return head && (!checkpoint || checkpoint->reached(agent) < *head); }
 
+  // The blobs that are named by what was read, each with the first file that names it. check_blobs looks for them.
+  std::map<std::string, std::filesystem::path, std::less<>> named_blobs{};
+  void note_names(std::string_view text, policy::NamedBy by, const std::filesystem::path& file);
+
   using Mend = std::function<Result<Step>()>;  // repairs a fault; fault() fills in `action`
   // Reports a fault. With `repair`, repairs it and reports the step instead; an error when the repair fails.
   void fault(Finding finding, const Mend& mend);
@@ -84,7 +89,10 @@ bool check_place(Examination& exam);  // the directory itself, its file system a
 void check_tokens(Examination& exam);
 void check_journal(Examination& exam);
 void check_agents(Examination& exam);
-void check_gateways(Examination& exam);  // foreign programs of the OpenClaw family that may write here
+void check_blobs(Examination& exam);       // blobs, and what names one that is not there
+void check_search(Examination& exam);      // the index of what was said
+void check_encryption(Examination& exam);  // files that are not sealed, though there is a key file
+void check_gateways(Examination& exam);    // foreign programs of the OpenClaw family that may write here
 
 // Checks that the files of one folder have the mode and owner that the daemon gives them (0600, folders 0700). Makes
 // few findings of all deviations.
@@ -125,11 +133,20 @@ void check_lock(Examination& exam, const std::filesystem::path& target);
 bool check_kind(Examination& exam, const std::filesystem::path& path, const struct stat& status);
 // Checks a temporary file: it is in use while the process in its name lives, else a crash has left it.
 void check_temporary(Examination& exam, const std::filesystem::path& path, const struct stat& status);
+// Checks what may stand beside transcripts and logs: locks, temporary files, and what was put aside. Returns false when
+// the file is none of them.
+bool check_beside(Examination& exam, const std::filesystem::path& dir, const Listed& file);
+// Names files that are not the daemon's.
+void tell_foreign(Examination& exam, const std::filesystem::path& dir, const std::vector<std::string>& names);
 
 // Checks the transcripts among the files of an agent's folder. `entries` are those of sessions.json; nothing when they
 // are not known, and then transcripts without a session are not reported.
 void check_transcripts(Examination& exam, const std::string& agent, const std::vector<Listed>& files,
                        const std::optional<std::vector<sessions::NamedEntry>>& entries);
+// Checks the logs of an agent's sessions.
+void check_logs(Examination& exam, const std::string& agent);
+// Mends the end of a transcript or log. Holds its lock, so that no foreign program appends meanwhile.
+Result<Step> mend_last_line(const std::filesystem::path& path);
 // Returns the session id of each transcript file.
 std::map<std::string, std::string, std::less<>> transcript_owners(const std::vector<sessions::NamedEntry>& entries);
 // Whether a file name is that of a transcript. Sidecar files of OpenClaw, which also end in .jsonl, are not.

@@ -12,6 +12,7 @@
 #include "transcripts/entry_shape.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/line_reader.hpp"
+#include "transcripts/sealed_lines.hpp"
 
 namespace sessiond::doctor {
 namespace {
@@ -51,7 +52,8 @@ void count_line(TranscriptState& state, std::string_view line, const LinePlace& 
 
 }  // namespace
 
-Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, const std::atomic<bool>* cancel) {
+Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, const std::atomic<bool>* cancel,
+                                           const OnLine& on_line) {
   TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
   TRY(const auto status, store::status_of(fd.get(), path.native()));
   if (!S_ISREG(status.st_mode)) return fail(Code::internal, fmt::format("{} is not a regular file", path.native()));
@@ -65,10 +67,17 @@ Result<TranscriptState> inspect_transcript(const std::filesystem::path& path, co
   while (place.offset < state.size) {
     if (cancel != nullptr && cancel->load()) return fail(Code::draining, "broken off");
     TRY(const auto end, reader.end_of(place.offset));
-    TRY(const auto line, reader.text(place.offset, end));
+    TRY(const auto stored, reader.text(place.offset, end));
+    const bool to_seal = seal::on() && seal::key_of(stored) != seal::keys()->active().id();
+    TRY(auto line, reader.line(place.offset, end, place.number == 0 ? transcripts::header_seq : state.entries));
+    if (place.number == 0 && !transcripts::is_header(line)) {
+      TRY(line, reader.line(place.offset, end, 0));
+    }
     ++place.number;
     place.end = end;
+    state.to_seal = state.to_seal || to_seal;
     count_line(state, line, place);
+    if (on_line) on_line(line);
     place.offset = end;
   }
   return state;

@@ -20,8 +20,8 @@ using namespace sessiond::journal;
 namespace {
 
 constexpr off_t cursor_key_bytes = 64;
-constexpr std::array<std::string_view, 9> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",  "adoptions",
-                                                   "clock", "hooks",      "logouts",    "retention"};
+constexpr std::array<std::string_view, 10> expected{"EPOCH", "CHECKPOINT", "cursor.key", "tickets",   "adoptions",
+                                                    "clock", "hooks",      "logouts",    "retention", "seals"};
 
 class JournalFiles {
  public:

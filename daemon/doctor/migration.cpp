@@ -9,8 +9,11 @@
 #include "daemon/doctor/repair.hpp"
 #include "store/files.hpp"
 #include "store/lock/lock.hpp"
+#include "store/names.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
+#include "transcripts/archive.hpp"
 #include "transcripts/migrate.hpp"
 
 namespace sessiond::doctor {
@@ -29,7 +32,14 @@ class TranscriptMigration {
 
   void run() {
     for (const Listed& file : list_dir(exam_, "migrate", dir_)) {
-      if (!S_ISREG(file.status.st_mode) || !is_transcript(file.name) || !is_old(file)) continue;
+      if (!S_ISREG(file.status.st_mode)) continue;
+      if (file.name.ends_with(transcripts::entry_suffix)) {
+        if (auto done = seal_entry_of_archive(dir_ / file.name); !done)
+          exam_.report.error("migrate", (dir_ / file.name).native(),
+                             fmt::format("was not changed: {}", done.error().detail), "correct this and run it again");
+        continue;
+      }
+      if (!is_wanted(file.name) || !is_old(file)) continue;
       if (auto done = migrate(file); !done)
         exam_.report.error("migrate", (dir_ / file.name).native(),
                            fmt::format("was not changed: {}", done.error().detail), "correct this and run it again");
@@ -37,10 +47,33 @@ class TranscriptMigration {
   }
 
  private:
+  // Archives stay as they are, but for what is to be sealed.
+  static bool is_wanted(std::string_view file) {
+    if (is_transcript(file)) return true;
+    const auto named = transcripts::parse_file_name(file);
+    return seal::on() && named && named->kind == transcripts::NamedFile::Kind::archive;
+  }
+
+  // Seals the entry beside an archive with the active key, where encryption is on.
+  Result<void> seal_entry_of_archive(const fs::path& path) {
+    if (!seal::on()) return {};
+    TRY(auto stored, store::read_file(path));
+    if (seal::key_of(stored) == seal::keys()->active().id()) return {};
+    const seal::Place place = transcripts::entry_place(path.native());
+    TRY(const auto text, seal::open_if_sealed(std::move(stored), place));
+    TRY(seal::reserve());
+    TRY(const auto kept, exam_.keep_copy(path));
+    TRY(store::replace_file(path, seal::seal(std::string(store::trim(text)), place) + "\n"));
+    exam_.report.step({.action = "migrate", .path = path.native(), .detail = "sealed", .kept = kept.native()});
+    return {};
+  }
+
   // Checks without the lock first, since most transcripts need no migration.
   bool is_old(const Listed& file) const {
     const auto state = inspect_transcript(dir_ / file.name);
-    return !state || state->old > 0 || (state->has_header ? state->version < 3 : state->entries > state->unreadable);
+    if (!state || state->to_seal) return true;
+    if (!is_transcript(file.name)) return false;
+    return state->old > 0 || (state->has_header ? state->version < 3 : state->entries > state->unreadable);
   }
 
   Result<void> migrate(const Listed& file) {
@@ -66,7 +99,7 @@ class TranscriptMigration {
   // Returns the session id of the entry that names the file; else the one in the file name.
   std::string session_of(std::string_view file) const {
     if (const auto owner = owners_.find(file); owner != owners_.end()) return owner->second;
-    file.remove_suffix(std::string_view(".jsonl").size());
+    file = file.substr(0, file.find(".jsonl"));
     return std::string(file.substr(0, file.find("-topic-")));
   }
 

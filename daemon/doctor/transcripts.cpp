@@ -32,10 +32,7 @@ std::map<std::string, std::string, std::less<>> transcript_owners(const std::vec
   return owners;
 }
 
-namespace {
-
-// Holds the transcript's lock, so that no foreign program appends meanwhile.
-Result<Step> mend_transcript(const fs::path& path) {
+Result<Step> mend_last_line(const fs::path& path) {
   std::vector<lock::Eviction> evictions;
   TRY(const auto lock, lock::FileLock::acquire(path, {.timeout = foreign_lock_wait}, evictions));
   TRY(const auto mended, transcripts::mend_end(path));
@@ -46,6 +43,8 @@ Result<Step> mend_transcript(const fs::path& path) {
       .detail = fmt::format("cut off a torn last line at offset {} ({})", mended->offset, in_bytes(mended->bytes)),
       .kept = mended->torn.native()};
 }
+
+namespace {
 
 class TranscriptCheck {
  public:
@@ -97,7 +96,9 @@ class TranscriptCheck {
     if (archived) ++archives_;
     if (!archived) present_.insert(file.name);
     const fs::path path = dir_ / file.name;
-    const auto state = inspect_transcript(path, exam_.options.cancel);
+    const auto state = inspect_transcript(path, exam_.options.cancel, [&](std::string_view line) {
+      exam_.note_names(line, policy::NamedBy::message, path);
+    });
     if (!state) {
       if (state.error().code == Code::draining) return;
       // It was archived or rewritten meanwhile.
@@ -152,7 +153,7 @@ class TranscriptCheck {
       ++unended_;  // the next append writes the missing newline first
       if (exam_.repair)
         exam_.fault({.check = "transcript", .path = path.native(), .detail = "has no last newline"},
-                    [&] { return mend_transcript(path); });
+                    [&] { return mend_last_line(path); });
       return;
     }
     // A program is still writing it.
@@ -161,7 +162,7 @@ class TranscriptCheck {
                  fmt::format("ends in a torn line ({})", in_bytes(state.torn_bytes)),
                  "the next append completes it from the journal or cuts it off into a file beside it; doctor "
                  "--repair cuts it off now"},
-                [&] { return mend_transcript(path); });
+                [&] { return mend_last_line(path); });
   }
 
   void tell_owner(const fs::path& path, const Listed& file, const TranscriptState& state) {

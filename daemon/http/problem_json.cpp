@@ -38,6 +38,7 @@ constexpr auto statuses = [] {
       {session_busy, 409},
       {sdk_session_taken, 409},
       {nothing_to_compact, 409},
+      {session_log_off, 409},
       {lease_lost, 409},
       {out_of_order, 409},
       {run_exists, 409},

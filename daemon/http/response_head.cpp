@@ -51,7 +51,8 @@ void write_head(std::string& out, const Response& response, std::string_view req
   out.append("\r\nDate: ").append(date);
   out.append("\r\nX-Request-Id: ").append(request_id).append("\r\n");
   const bool has_content = response.status != 204 && response.status != 304;
-  if (has_content && !response.content_type.empty()) append_field(out, "Content-Type", response.content_type);
+  if (has_content && !response.content_type.empty())
+    out.append("Content-Type: ").append(response.content_type).append("\r\n");
   if (options.length && has_content) {
     out.append("Content-Length: ");
     append_number(out, *options.length);

@@ -187,6 +187,8 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
     kept.pulse.calls = std::max(kept.pulse.calls, call.n);
     kept.pulse.known = true;
   }
+  if (call.held) kept.pulse.held = *call.held;
+  if (call.held_reasoning) kept.pulse.held_reasoning = *call.held_reasoning;
   if (call.stored) {
     kept.pulse.text.clear();
     kept.store_at = 0;

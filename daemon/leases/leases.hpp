@@ -48,6 +48,8 @@ class Leases {
     std::string said{};
     bool stored = false;  // all that was kept is stored now
     bool speaks = false;  // the model is at work: for the idle timeout
+    // Replaces the text that is held back; nothing: it stays.
+    std::optional<std::string> held{}, held_reasoning{};
   };
   void renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call);
   // For /metrics. Counts begin with the daemon.

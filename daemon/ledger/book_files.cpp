@@ -10,11 +10,21 @@
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
 #include "store/names.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::ledger {
 namespace {
+
+seal::Place place_of(const std::filesystem::path& file) {
+  return {"book", file.parent_path().filename().native(), file.filename().native()};
+}
+
+Result<std::string> read_text(const std::filesystem::path& file) {
+  TRY(auto text, store::read_file(file));
+  return open_book(std::move(text), file);
+}
 
 template <class Book>
 Result<Book> parse(std::string_view text) {
@@ -28,10 +38,11 @@ Result<Book> parse(std::string_view text) {
 template <class Book>
 Result<std::optional<Book>> read(const std::filesystem::path& file, std::string_view instead, bool& damaged,
                                  std::vector<std::string>& repairs) {
-  const auto text = store::read_file(file);
-  if (!text && text.error().code == Code::not_found) return std::nullopt;
-  if (!text) return std::unexpected(text.error());
-  auto book = parse<Book>(*text);
+  const auto stored = store::read_file(file);
+  if (!stored && stored.error().code == Code::not_found) return std::nullopt;
+  if (!stored) return std::unexpected(stored.error());
+  const auto text = seal::open_if_sealed(*stored, place_of(file));
+  auto book = text ? parse<Book>(*text) : std::unexpected(text.error());
   if (book) return std::move(*book);
   const std::filesystem::path kept = file.native() + ".damaged." + store::time_for_names();
   TRY(sessions::move_file(file, kept));
@@ -66,7 +77,8 @@ Result<Book> read_book(const std::filesystem::path& file, bool known, const std:
 
 Result<void> write(const std::filesystem::path& file, std::string json) {
   TRY(store::make_dirs(file.parent_path()));
-  return store::replace_file(file, json::with_crc(std::move(json)) + "\n");
+  TRY(seal::reserve());
+  return store::replace_file(file, seal::seal(json::with_crc(std::move(json)), place_of(file)) + "\n");
 }
 
 }  // namespace
@@ -125,14 +137,18 @@ Result<void> read_books(decide::AgentState& state, const Paths& paths, const jou
   return {};
 }
 
+Result<std::string> open_book(std::string text, const std::filesystem::path& file) {
+  return seal::open_if_sealed(std::move(text), place_of(file));
+}
+
 bool may_have_open_runs(const std::filesystem::path& file) {
-  const auto text = store::read_file(file);
+  const auto text = read_text(file);
   if (!text) return text.error().code != Code::not_found;
   return text->contains("\"active\":{") || text->contains("\"queued\":[");
 }
 
 bool may_have_open_deliveries(const std::filesystem::path& file) {
-  const auto text = store::read_file(file);
+  const auto text = read_text(file);
   if (!text) return text.error().code != Code::not_found;
   return !text->contains("\"unsent\":[],\"failed\":[],");
 }

@@ -41,6 +41,9 @@ void put_books_on_disk(json::ObjectWriter& checkpoint, const Agents& agents);
 Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
                         BooksOnDisk known, std::vector<std::string>& repairs);
 
+// The text of a book that was read from this file, opened if it is sealed. degraded if it does not open.
+Result<std::string> open_book(std::string text, const std::filesystem::path& file);
+
 // Tells whether a file has a run that has not ended, or a delivery that is not sent or has failed. It may say yes
 // to one that has none.
 bool may_have_open_runs(const std::filesystem::path& file);

@@ -48,6 +48,11 @@ asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, decide::A
   co_return dirty;
 }
 
+// Tells whether lines of the agent's transcripts or logs wait for their files.
+bool holds_lines(const TranscriptFlusher& flusher, const Paths& paths, const std::string& agent) {
+  return flusher.is_locked(paths.sessions_dir(agent)) || flusher.is_locked(logs_dir(paths, agent));
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, Agents& agents,
@@ -63,7 +68,7 @@ Checkpointer::Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, A
       backlog_(env, commits, trouble_) {}
 
 std::uint64_t Checkpointer::archived_from(const std::string& agent) const {
-  return (flusher_.is_locked(env_.paths.sessions_dir(agent)) ? checkpointed_ : synced_) + 1;
+  return (holds_lines(flusher_, env_.paths, agent) ? checkpointed_ : synced_) + 1;
 }
 
 asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
@@ -252,7 +257,7 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
     if (!agent->state && !agent->file && agent->reached.store == 0 && !agent->rebuild) continue;  // never loaded
     const bool clean = agent->is_clean();
     if (clean) agent->reached.store = std::max(agent->reached.store, seq);
-    const bool held = flusher_.is_locked(env_.paths.sessions_dir(id));
+    const bool held = holds_lines(flusher_, env_.paths, id);
     // An agent without sessions is not named, so that its folder may be removed without counting as damage. It is named
     // while renames of its files wait for a lock, because recovery must do those.
     if (clean && !held && (agent->state ? agent->state->size() == 0 : agent->empty)) continue;

@@ -45,6 +45,7 @@ class Checkpointer {
   // Takes all that is durable now, as files that stay as they are (snapshot.hpp). Destroy it on a disk thread.
   asio::awaitable<Result<std::shared_ptr<StateSnapshot>>> take_snapshot();
 
+  int snapshots_under_way() const { return snapshots_; }
   std::uint64_t archived_from(const std::string& agent) const;
   std::uint64_t checkpoints() const { return checkpoints_; }  // since the start
   const std::string& trouble() const { return trouble_; }     // why CHECKPOINT could not advance the last time

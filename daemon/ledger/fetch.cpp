@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <ranges>
+
+#include "daemon/decide/session_log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/files.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/conversation.hpp"
@@ -14,7 +19,7 @@ namespace sessiond::ledger {
 asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string agent, std::string file,
                                               transcripts::TornLine torn) {
   CO_TRY(co_await parts.flusher.flush(agent, file));
-  const std::string below = parts.env.paths.sessions_dir(agent) + file;
+  const std::string below = file_path(parts.env.paths, agent, file);
   auto path = store::resolve_below(parts.env.paths.root(), below);
   if (!path) co_return std::unexpected(store::in_the_way(parts.env.paths.root() / below, std::move(path.error())));
   CO_TRY(const auto mended, co_await parts.flusher.on_files(
@@ -42,8 +47,54 @@ asio::awaitable<Result<decide::FetchedIds>> fetch_ids(const LedgerEnv& env, Tran
                                                       std::string agent, std::vector<std::string> ids) {
   if (!ids.empty()) CO_TRY(co_await flusher.flush(agent, store::transcript_file(ids.front(), "")));
   co_return co_await runtime::run_on(env.disk.get_executor(), [dir = env.paths.root() / env.paths.sessions_dir(agent),
-                                                               ids] { return files_of_ids(dir, ids); });
+                                                               logs = env.paths.root() / logs_dir(env.paths, agent),
+                                                               ids] { return files_of_ids(dir, ids, logs); });
 }
+
+namespace {
+
+// Notes where a log ends. One that cannot be read is taken for empty: its lines are then placed behind what is there.
+asio::awaitable<Result<void>> fetch_log_end(LedgerParts& parts, const std::string& agent, const std::string& file) {
+  const auto state = parts.agents.find_or_add(agent).state;
+  const std::uint64_t forgotten = state ? state->transcripts.forgotten(file) : 0;
+  std::optional<transcripts::TranscriptTail> tail;
+  if (co_await mend_transcript(parts, agent, file, transcripts::TornLine::move_aside)) {
+    const auto read = co_await parts.readers.read(
+        agent, file, [](transcripts::Transcript& log) -> Result<transcripts::TranscriptTail> { return log.tail(); });
+    if (read) tail = *read;
+  }
+  Agent& slot_now = parts.agents.find_or_add(agent);
+  if (!slot_now.state || slot_now.state != state || state->transcripts.forgotten(file) != forgotten ||
+      state->transcripts.find(file) != nullptr)
+    co_return Result<void>{};  // the decision asks again if it still needs it
+  decide::TranscriptEnd& end = state->transcripts.find_or_add(file);
+  if (!tail) co_return Result<void>{};
+  end.size = tail->size;
+  end.count = tail->count;
+  end.ends_in_newline = tail->ends_in_newline;
+  end.last_id = tail->last_id;
+  end.read_size = tail->size;
+  co_return Result<void>{};
+}
+
+// Reads the structures of the last messages: decide::history_name.
+Result<transcripts::StoredLine> read_history(transcripts::Transcript& transcript) {
+  transcripts::PageQuery query{.limit = limits::log_history, .descending = true, .types = {"message"}};
+  std::vector<std::string> newest_first;
+  for (bool more = true; more && newest_first.size() < limits::log_history;) {
+    TRY(const auto page, transcript.page(query));
+    for (const transcripts::StoredLine& line : page.lines)
+      newest_first.push_back(decide::log_structure(json::find(line.line, "message").value_or("{}")));
+    more = page.has_more && page.next;
+    query.before = page.next;
+  }
+  newest_first.resize(std::min<std::size_t>(newest_first.size(), limits::log_history));
+  std::string all = "[";
+  for (const std::string& one : newest_first | std::views::reverse) all.append(all.size() > 1 ? "," : "").append(one);
+  return transcripts::StoredLine{.seq = transcript.tail().count, .line = all + "]"};
+}
+
+}  // namespace
 
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
                                     decide::FetchedLines& lines, decide::FetchedIds& ids, decide::FetchedKept& kept) {
@@ -67,6 +118,8 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
     ids.merge(found);
     co_return Result<void>{};
   }
+  if (need.what == decide::Need::What::transcript_end && store::is_log_file(need.file))
+    co_return co_await fetch_log_end(parts, agent, need.file);
   if (parts.env.rules.shared) {
     CO_TRY(co_await parts.flusher.wait_until_written(agent, need.file));
   }
@@ -130,6 +183,10 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       if (read->first == end.count)
         end.ids = std::move(read->second);  // else the file has grown, and the decision asks again
+      co_return Result<void>{};
+    }
+    case decide::Need::What::history: {
+      CO_TRY(lines[std::string(decide::history_name)], co_await parts.readers.read(agent, need.file, read_history));
       co_return Result<void>{};
     }
     case decide::Need::What::id_files:

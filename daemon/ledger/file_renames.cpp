@@ -25,13 +25,9 @@ bool renames_files(const journal::Event& event) {
 }
 
 bool renames_files(std::string_view event) {
-  for (const json::Member& member : json::members(event)) {
-    if (member.name != "type") continue;
-    const auto type = journal::event_type(member.value.substr(1, member.value.size() - 2));
-    if (type != journal::EventType::session_created) return type && archives_files(*type);
-    return json::find(json::find(event, "data").value_or("{}"), "archivedAs").has_value();
-  }
-  return false;
+  const auto type = journal::type_of(event);
+  if (type != journal::EventType::session_created) return type && archives_files(*type);
+  return json::find(json::find(event, "data").value_or("{}"), "archivedAs").has_value();
 }
 
 std::vector<std::pair<std::string, std::string>> archived_files(const journal::Event& event,

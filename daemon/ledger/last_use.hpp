@@ -16,7 +16,8 @@ class LastUse {
  public:
   // `now` must not go back.
   void touch(const std::string& agent, const std::string& file, std::int64_t now) {
-    const auto [at, added] = places_.try_emplace(agent + '/' + file);
+    name_.assign(agent).append("/").append(file);
+    const auto [at, added] = places_.try_emplace(name_);
     if (added) {
       at->second = order_.insert(order_.end(), {.agent = agent, .file = file, .at = now});
       return;
@@ -42,6 +43,7 @@ class LastUse {
     std::string file;
     std::int64_t at;
   };
+  std::string name_{};       // of the one that is touched: its memory is used again
   std::list<Used> order_{};  // the longest unused first
   std::unordered_map<std::string, std::list<Used>::iterator> places_{};
 };

@@ -65,6 +65,7 @@ struct LedgerStatus {
   journal::JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
+  std::vector<std::string> logs;       // of sessions, that cannot be written; their lines wait
   std::vector<std::string> degraded;   // agents and transcripts that cannot be used; only they answer 503
   std::vector<std::string> loading;    // big stores that are being read
   std::string unwatched;               // why foreign changes are only seen when the cache is older than its TTL

@@ -133,7 +133,8 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
     case decide::Need::What::transcript_end:
     case decide::Need::What::id_files:
     case decide::Need::What::sdk_session:
-      break;  // decide() knows them
+    case decide::Need::What::history:  // no log is kept of ephemeral sessions
+      break;                           // decide() knows them
   }
   co_return Result<void>{};
 }

@@ -17,10 +17,11 @@ void Notices::announce(journal::EventType type, std::string data, std::string ag
       "announce");
 }
 
-void Notices::degraded(std::string_view reason, const std::string& agent) {
+void Notices::degraded(std::string_view reason, const std::string& agent, std::string_view what) {
   if (commits_.failed() || env_.stopping) return;
   std::string data;
   json::ObjectWriter writer(data);
+  if (!what.empty()) writer.string("what", what);
   writer.string("reason", reason);
   writer.close();
   announce(journal::EventType::store_degraded, std::move(data), agent);

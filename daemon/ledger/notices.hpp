@@ -16,8 +16,9 @@ class Notices {
  public:
   Notices(LedgerEnv& env, Commits& commits) : env_(env), commits_(commits) {}
 
-  // store.degraded: something cannot be used, or was missed. Not while nothing can be committed.
-  void degraded(std::string_view reason, const std::string& agent = {});
+  // store.degraded: something cannot be used, or was missed. Not while nothing can be committed. `what`: the member of
+  // that name; empty: none.
+  void degraded(std::string_view reason, const std::string& agent = {}, std::string_view what = {});
   // store.repaired, once for each; `path`: what was repaired, where it is not the agent's store.
   void repaired(const std::string& agent, const std::vector<std::string>& repairs, const std::string& path = {});
   // Notes a repair of the journal or of the files beside it: in the log and for /readyz only.

@@ -42,9 +42,16 @@ std::string Paths::sessions_dir(std::string_view agent) const {
   return dir;
 }
 
-std::filesystem::path Paths::relative(const std::filesystem::path& file) const {
-  const auto below = file.lexically_relative(root_);
-  return below.empty() || *below.begin() == ".." ? file.lexically_relative(state_dir_) : below;
+std::string Paths::transcript(std::string_view agent, std::string_view file, std::string_view before) const {
+  const std::string_view folder = std::string_view(after_).substr(0, after_.rfind('/') + 1);
+  std::string path;
+  path.reserve(before.size() + before_.size() + agent.size() + folder.size() + file.size());
+  return path.append(before).append(before_).append(agent).append(folder).append(file);
+}
+
+std::filesystem::path relative(const Paths& paths, const std::filesystem::path& file) {
+  const auto below = file.lexically_relative(paths.root());
+  return below.empty() || *below.begin() == ".." ? file.lexically_relative(paths.state_dir()) : below;
 }
 
 std::string Paths::template_in_backup() const { return backup_folder(*this) + before_ + "{agentId}" + after_; }
@@ -133,6 +140,27 @@ std::vector<std::string> Paths::agents() const {
   });
   std::ranges::sort(out);
   return out;
+}
+
+std::string logs_dir(const Paths& paths, std::string_view agent) {
+  constexpr std::string_view usual = "/sessions/";
+  std::string dir = paths.sessions_dir(agent);
+  if (dir.ends_with(usual)) dir.resize(dir.size() - usual.size() + 1);
+  return dir.append("logs/");
+}
+
+std::string logs_dir_in_backup(const Paths& paths, std::string_view agent) {
+  return backup_folder(paths) + logs_dir(paths, agent);
+}
+
+std::string file_path(const Paths& paths, std::string_view agent, std::string_view name) {
+  if (!store::is_log_file(name)) return paths.transcript(agent, name);
+  return logs_dir(paths, agent).append(name.substr(name.find('/') + 1));
+}
+
+bool is_log_path(std::string_view path) {
+  const std::size_t slash = path.find_last_of('/');
+  return slash != path.npos && (path.substr(0, slash).ends_with("/logs") || path.substr(0, slash) == "logs");
 }
 
 }  // namespace sessiond::ledger

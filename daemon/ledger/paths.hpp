@@ -27,8 +27,8 @@ class Paths {
   std::filesystem::path store_file(std::string_view agent) const;  // …/sessions.json
   std::string store_name(std::string_view agent) const;            // the same as text
   std::string sessions_dir(std::string_view agent) const;          // relative to root(), with its '/'
-  // A file of ours, relative to the root() or the state directory that it lies below.
-  std::filesystem::path relative(const std::filesystem::path& file) const;
+  // A file in that folder: sessions_dir(agent) + file, with `before` before it.
+  std::string transcript(std::string_view agent, std::string_view file, std::string_view before = {}) const;
   // The template and an agent's folder in a backup, which is a state directory that needs nothing outside.
   std::string template_in_backup() const;
   std::string sessions_dir_in_backup(std::string_view agent) const;
@@ -56,5 +56,16 @@ class Paths {
   std::string before_;  // template below root_, up to {agentId}
   std::string after_;   // template after it
 };
+
+// A file of ours, relative to the root() or the state directory that it lies below.
+std::filesystem::path relative(const Paths& paths, const std::filesystem::path& file);
+// Where the logs of an agent's sessions lie, relative to root(), with its '/': beside the folder sessions, else in the
+// folder of the store.
+std::string logs_dir(const Paths& paths, std::string_view agent);
+std::string logs_dir_in_backup(const Paths& paths, std::string_view agent);
+// A transcript in the agent's folder, or a log (store::log_file), relative to root().
+std::string file_path(const Paths& paths, std::string_view agent, std::string_view name);
+// Tells whether the path of a transcript or log, relative to root(), is that of a log.
+bool is_log_path(std::string_view path);
 
 }  // namespace sessiond::ledger

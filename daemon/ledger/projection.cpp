@@ -12,10 +12,12 @@
 #include "store/files.hpp"
 #include "store/journal/event.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
+#include "transcripts/sealed_lines.hpp"
 #include "transcripts/staged.hpp"
 #include "transcripts/transcript.hpp"
 
@@ -39,6 +41,11 @@ Result<journal::MadeLine> make_line(const journal::LinePosition& position, std::
     return fail(Code::internal, fmt::format("a line of {} belongs to event {}, which is not in its batch",
                                             position.file, position.seq));
   const auto data = json::find(*events[index], "data").value_or("{}");
+  if (store::is_log_file(position.file)) {
+    const auto entry = json::find(data, "entry").value_or("{}");
+    return journal::MadeLine{
+        .text = std::string(entry) + '\n', .id = json::string_at(entry, "id").value_or(""), .seq = told_seq(entry)};
+  }
   const auto message = json::find(data, "message").value_or("{}");
   const bool kept = !position.line.empty();
   journal::MadeLine made{.text = kept ? position.line : transcripts::line_of(message, position.unstamped)};
@@ -62,7 +69,9 @@ Projection::Projection(const Paths& paths, std::optional<lock::LockOptions> lock
             on_lines(path, inode, lines);
           },
           [this](const std::string& path, std::optional<std::uint64_t> size) { on_size(path, size); }),
-      renames_(paths, archives_, writer_, [this](const std::string& agent) { return ends(agent); }, on_repair_) {}
+      renames_(paths, archives_, writer_, [this](const std::string& agent) { return ends(agent); }, on_repair_) {
+  writer_.let_wait(is_log_path);
+}
 
 Result<transcripts::KnownEnds*> Projection::ends(const std::string& agent) {
   const std::string dir = paths_.sessions_dir(agent);
@@ -129,7 +138,7 @@ Result<std::vector<transcripts::ForeignEdit>> Projection::foreign(const std::str
 
 Result<std::optional<transcripts::Migration>> Projection::migrate(const std::string& agent, const std::string& file,
                                                                   const std::string& session_id) {
-  const std::string path = paths_.sessions_dir(agent) + file;
+  const std::string path = paths_.transcript(agent, file);
   TRY(const auto whole, store::resolve_below(paths_.root(), path));
   if (!store::stat_of(whole)) return std::nullopt;
   TRY(const auto lock, writer_.close(path, true));
@@ -168,6 +177,7 @@ void Projection::unload_agent(const std::string& agent) {
   if (known == ends_.end() || !known->second.saved() || writer_.has_pending_below(known->first)) return;
   ends_.erase(known);
   sizes_.forget_folder(paths_.sessions_dir(agent));
+  if (!writer_.has_pending_below(logs_dir(paths_, agent))) sizes_.forget_folder(logs_dir(paths_, agent));
 }
 
 Result<void> Projection::sync() {
@@ -203,7 +213,7 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
     if (position.seq < first_seq) continue;  // the batch is read from its middle on, and the file has this line
     TRY(auto* known, ends(position.agent));  // before its files change
     if (!position.staged.empty()) {
-      std::optional<std::string> path = paths_.sessions_dir(position.agent) + position.file;
+      std::optional<std::string> path = paths_.transcript(position.agent, position.file);
       if (redirect) path = redirect(position.seq, *path);
       if (path) TRY(renames_.place(position, *path, !redirect));
       continue;
@@ -221,10 +231,16 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
       TRY(again, make_line(position, first_seq, events));
     }
     const journal::MadeLine& line = position.made ? *position.made : *again;
-    std::optional<std::string> path = paths_.sessions_dir(position.agent) + position.file;
+    std::optional<std::string> path = file_path(paths_, position.agent, position.file);
     if (redirect) path = redirect(position.seq, *path);
-    if (path)
-      writer_.add({.file = std::move(*path), .offset = position.at.value_or(0), .seq = line.seq}, line.text, line.id);
+    if (!path) continue;
+    std::string sealed;
+    if (position.draw) {
+      const std::string scope = transcripts::seal_scope(paths_.sessions_dir(position.agent) + position.file);
+      transcripts::append_line(sealed, line.text, position.draw, scope, line.seq.value_or(transcripts::header_seq));
+    }
+    writer_.add({.file = std::move(*path), .offset = position.at.value_or(0), .seq = line.seq},
+                position.draw ? std::string_view(sealed) : line.text, line.id);
   }
   return {};
 }
@@ -232,13 +248,13 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
 std::set<std::string, std::less<>> transcripts_of(const Paths& paths, const journal::Commit& commit) {
   std::set<std::string, std::less<>> files;
   for (const journal::LinePosition& position : commit.line_positions)
-    if (!position.is_of_archive()) files.insert(paths.sessions_dir(position.agent) + position.file);  // archives: below
+    if (!position.is_of_archive()) files.insert(file_path(paths, position.agent, position.file));  // archives: below
   for (const journal::Bytes& bytes : commit.events) {
     if (!renames_files(*bytes)) continue;
     const auto event = journal::parse_event(*bytes);
     if (!event) continue;  // add() says so
     for (const auto& [file, name] : archived_files(*event, commit.line_positions))
-      files.insert(paths.sessions_dir(event->envelope.agent) + file);
+      files.insert(paths.transcript(event->envelope.agent, file));
   }
   return files;
 }

@@ -12,6 +12,8 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/staged.hpp"
@@ -28,7 +30,9 @@ Result<void> keep_entry(const std::filesystem::path& folder, const journal::Line
   const std::filesystem::path path = folder / position.file;
   TRY(store::make_dirs(folder));
   TRY(auto fd, store::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-  TRY(store::write_all(fd.get(), position.entry + "\n", path.native()));
+  TRY(seal::reserve());
+  const std::string stored = seal::seal(position.entry, transcripts::entry_place(path.native())) + "\n";
+  TRY(store::write_all(fd.get(), stored, path.native()));
   return store::sync_file(fd.get(), path);
 }
 
@@ -77,6 +81,7 @@ Result<void> Renames::apply(std::string_view text, std::span<const journal::Line
   if (event.envelope.type == journal::EventType::archive_destroyed) return destroy_archives(event, positions);
   const std::string& agent = event.envelope.agent;
   const std::filesystem::path folder = paths_.root() / paths_.sessions_dir(agent);
+  if (purges_files(event)) TRY(remove_log(event));
   const auto files = archived_files(event, positions);
   TRY(const bool done, archives_.contains(agent, event.envelope.seq));
   for (const journal::LinePosition& position : positions) {
@@ -105,6 +110,27 @@ Result<void> Renames::apply(std::string_view text, std::span<const journal::Line
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 
+// Removes the log of the session that an event names. A replay writes the lines of a later session with that id again.
+Result<void> Renames::remove_log(const journal::Event& event) {
+  const std::string& id = event.envelope.session_id;
+  if (!store::check_session_id(id)) return {};
+  const std::string& agent = event.envelope.agent;
+  const std::string name = store::log_file(id);
+  const std::string path = file_path(paths_, agent, name);
+  if (!store::resolve_below(paths_.root(), path)) return {};  // gone, or a link to what is not ours
+  writer_.discard(path);
+  const std::filesystem::path file = paths_.root() / path;
+  const auto status = store::stat_of(file);
+  if (!status || !S_ISREG(status->st_mode)) return {};
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  remove_indexes(paths_, agent, name);
+  store::fault_point("log.purged");
+  if (!error) return store::sync_dir(file.parent_path());
+  if (on_repair_) on_repair_(fmt::format("{} was not removed with its session: {}", file.native(), error.message()));
+  return {};
+}
+
 // Removes archives, and the entry that was kept with them. Anything else that has the name of one stays. A replay must
 // not take a newer transcript for the one that became the archive, so the record of that is on disk first.
 Result<void> Renames::destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions) {
@@ -113,6 +139,7 @@ Result<void> Renames::destroy_archives(const journal::Event& event, std::span<co
   TRY(archives_.write());
   TRY(archives_.sync());
   if (!store::resolve_below(paths_.root(), dir)) return {};  // gone, or a link to what is not ours
+  if (json::find(event.data, "log") == "true") TRY(remove_log(event));
   std::vector<std::string> names;
   for (auto& [file, name] : archived_files(event, positions)) names.push_back(std::move(name));
   if (auto entry = json::string_at(event.data, "entryAs")) names.push_back(std::move(*entry));

@@ -44,6 +44,7 @@ class Renames {
  private:
   Result<void> restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
                              bool locked);
+  Result<void> remove_log(const journal::Event& event);
   Result<void> destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);

@@ -142,8 +142,13 @@ Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std:
   const std::string folder = paths.sessions_dir_in_backup(agent);
   // The record of archived files is taken with the transcripts, on the thread that writes both.
   TRY(take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)));
-  return take_folder(cut, folder, paths.store_file(agent).parent_path(), Depth::deep,
-                     [store = paths.store_file(agent)](const fs::path& file) { return file != store; });
+  TRY(take_folder(cut, folder, paths.store_file(agent).parent_path(), Depth::deep,
+                  [store = paths.store_file(agent)](const fs::path& file) { return file != store; }));
+  const std::string logs = logs_dir_in_backup(paths, agent);
+  const fs::path dir = paths.root() / logs_dir(paths, agent);
+  std::error_code ignored;
+  if (logs.starts_with(folder) || !fs::is_directory(fs::symlink_status(dir, ignored))) return {};
+  return take_folder(cut, logs, dir, Depth::flat, [](const fs::path&) { return true; });
 }
 
 Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal) {
@@ -163,6 +168,11 @@ Result<void> take_placed(StateSnapshot& cut, const Paths& paths, const std::vect
   return {};
 }
 
+Result<void> take_blobs(StateSnapshot& cut, const Paths& paths) {
+  return take_folder(cut, "blobs/sha256/", paths.state_dir() / "blobs" / "sha256", Depth::deep,
+                     [](const fs::path&) { return true; });
+}
+
 Result<StateSnapshot> snapshot_at_rest(const Paths& paths) {
   StateSnapshot cut;
   auto taken = take_stores(cut, paths);
@@ -170,6 +180,7 @@ Result<StateSnapshot> snapshot_at_rest(const Paths& paths) {
     if (taken) taken = take_transcripts(cut, paths, agent);
   }
   if (taken) taken = take_folder(cut, "journal/", paths.journal_dir(), Depth::flat, is_segment);
+  if (taken) taken = take_blobs(cut, paths);
   if (!taken) return std::unexpected(std::move(taken.error()));
   return cut;
 }

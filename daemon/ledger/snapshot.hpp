@@ -5,7 +5,9 @@
 //      between two names.
 //   3. The journal to its last durable batch, N.
 //   4. Transcripts that were staged and got their names since 2 (transcripts/staged.hpp): the journal has not their
-//   lines.
+//      lines.
+//   5. Blobs. A blob is on disk before the commit that names it, and none is removed meanwhile that anything names
+//      (daemon/maintenance/blobs.hpp).
 // Nothing reaches a file of 1 or 2 before it is durable in the journal, so no file is newer than N. No file is older
 // than CHECKPOINT, which was taken first. The events between are in 3, because the ledger pauses retention meanwhile.
 // So no file is ahead of the journal, and replay updates those that are behind it.
@@ -69,11 +71,12 @@ struct StateSnapshot {
   std::unique_ptr<LinkDir> links{};  // null: files are read in place, and must not be written
 };
 
-// The four steps above. Block.
+// The steps above. Block.
 Result<void> take_stores(StateSnapshot& cut, const Paths& paths);
 Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std::string& agent);
 Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal);
 Result<void> take_placed(StateSnapshot& cut, const Paths& paths, const std::vector<PlacedFile>& placed);
+Result<void> take_blobs(StateSnapshot& cut, const Paths& paths);
 // Takes a state directory in which nothing is being written. Blocks.
 Result<StateSnapshot> snapshot_at_rest(const Paths& paths);
 

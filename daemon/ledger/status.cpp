@@ -40,6 +40,7 @@ LedgerStatus status_of(const LedgerParts& parts) {
   }
   for (const auto& [file, held] : parts.flusher.locked()) {
     if (!held.why.empty()) {
+      if (is_log_path(file)) out.logs.push_back(held.why);
       out.degraded.push_back(held.why);
       continue;
     }

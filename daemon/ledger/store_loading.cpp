@@ -128,7 +128,7 @@ void undo_foreign_changes(decide::AgentState& state, const sessions::ForeignChan
 
 // Moves a temporary file into journal/kept: it may hold the only copy of a foreign program's version.
 void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vector<std::string>& told) {
-  const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / paths.relative(temp);
+  const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / relative(paths, temp);
   auto moved = store::make_dirs(kept.parent_path());
   if (moved) moved = sessions::move_file(temp, kept);
   if (moved) static_cast<void>(::chmod(kept.c_str(), 0600));  // as all files of the daemon
@@ -164,10 +164,13 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
 
 }  // namespace
 
-Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids) {
+Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids,
+                                        const std::filesystem::path& logs) {
   decide::FetchedIds out;
-  for (const std::string& id : ids) out.try_emplace(id);
   std::error_code error;
+  for (const std::string& id : ids)
+    out[id].log = !logs.empty() && std::filesystem::exists(logs / (id + ".jsonl"), error);
+  error.clear();
   std::filesystem::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) return out;
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {

@@ -53,6 +53,8 @@ sessions::SessionsFile::Options store_options(const config::Config& config, cons
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& agent, LoadRequest request);
 // Finds the files of some session ids by one listing of the folder.
-Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids);
+// `logs`: the folder of the logs; empty: they are not looked for.
+Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids,
+                                        const std::filesystem::path& logs = {});
 
 }  // namespace sessiond::ledger

@@ -35,9 +35,11 @@ asio::awaitable<Result<void>> Checkpointer::take_parts(std::shared_ptr<StateSnap
   CO_TRY(co_await runtime::run_on(env_.disk.get_executor(),
                                   [this, snapshot] { return take_journal(*snapshot, journal_files_); }));
   CO_TRY(co_await commits_.wait_until_durable(commits_.last()));  // the loop knows all of this journal then
-  co_return co_await flusher_.on_files([this, snapshot](TranscriptFiles& files) {
+  CO_TRY(co_await flusher_.on_files([this, snapshot](TranscriptFiles& files) {
     return take_placed(*snapshot, env_.paths, files.projection().renames().take_placed());
-  });
+  }));
+  co_return co_await runtime::run_on(env_.disk.get_executor(),
+                                     [this, snapshot] { return take_blobs(*snapshot, env_.paths); });
 }
 
 }  // namespace sessiond::ledger

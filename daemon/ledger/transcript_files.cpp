@@ -82,7 +82,7 @@ TranscriptNews TranscriptFiles::take_news() {
 }
 
 Result<bool> TranscriptFiles::hold(const std::string& agent, const std::string& file) {
-  const std::string path = paths_.sessions_dir(agent) + file;
+  const std::string path = paths_.transcript(agent, file);
   TRY(projection_.writer().hold(path));
   auto flushed = flush(path);
   auto foreign = flushed ? projection_.foreign(agent, {file}) : std::unexpected(std::move(flushed.error()));

@@ -6,6 +6,7 @@
 #include "daemon/runtime/log.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::ledger {
@@ -49,7 +50,7 @@ void TranscriptFlusher::hand_over() {
 
 asio::awaitable<Result<void>> TranscriptFlusher::flush(std::string agent, std::string file) {
   co_return co_await on_files(
-      [path = env_.paths.sessions_dir(agent) + file](TranscriptFiles& files) { return files.flush(path); });
+      [path = file_path(env_.paths, agent, file)](TranscriptFiles& files) { return files.flush(path); });
 }
 
 void TranscriptFlusher::flush_soon() {
@@ -77,7 +78,7 @@ void TranscriptFlusher::flush_soon() {
 }
 
 asio::awaitable<Result<void>> TranscriptFlusher::wait_until_written(std::string agent, std::string file) {
-  const std::string path = env_.paths.sessions_dir(agent) + file;
+  const std::string path = env_.paths.transcript(agent, file);
   const std::int64_t deadline = store::steady_ms() + transcript_lock_timeout_ms;
   Result<void> done;
   if (file.empty()) {
@@ -138,7 +139,8 @@ bool TranscriptFlusher::is_locked(std::string_view beginning) const {
 Result<void> TranscriptFlusher::check_usable(const std::string& agent, const decide::Decision& decision) const {
   if (locked_.empty()) return {};
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
-    const auto found = locked_.find(env_.paths.sessions_dir(agent) + update.file);
+    if (store::is_log_file(update.file)) continue;  // its lines wait in the journal, and the work goes on
+    const auto found = locked_.find(env_.paths.transcript(agent, update.file));
     if (found != locked_.end() && !found->second.why.empty())
       return std::unexpected(Problem{.code = Code::degraded, .detail = found->second.why, .retry_after_s = 5});
   }
@@ -156,11 +158,11 @@ void TranscriptFlusher::set_locked(const LockedTranscripts& files) {
     if (locked.why == why) continue;
     locked.why = why;
     if (why.empty()) continue;
-    log::error("transcript_unwritable",
+    log::error(is_log_path(file) ? "session_log_unwritable" : "transcript_unwritable",
                {{"file", file},
                 {"error", why},
                 {"next", "move away what stands there: the lines that wait are written at once"}});
-    notices_.degraded(why);
+    notices_.degraded(why, {}, is_log_path(file) ? "log" : "");
   }
   std::erase_if(recovering_, [&](const std::string& file) { return !files.contains(file); });
 }

@@ -54,24 +54,25 @@ bool TranscriptLocks::any_held() const {
 bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::string& file) const {
   const decide::TranscriptEnd* end = state.transcripts.find(file);
   if (end == nullptr) return true;  // it will be read
-  const std::string path = env_.paths.root().native() + '/' + env_.paths.sessions_dir(state.id()) + file;
+  const std::string root = env_.paths.root().native() + '/';
+  const std::string path = env_.paths.transcript(state.id(), file, root);
   struct stat status{};
   const bool there = ::lstat(path.c_str(), &status) == 0;
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
-  const std::string_view below_root = std::string_view(path).substr(env_.paths.root().native().size() + 1);
+  const std::string_view below_root = std::string_view(path).substr(root.size());
   // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.
   return size == end->read_size || size == flusher_.facts().sizes.find(below_root);
 }
 
 std::shared_ptr<TranscriptHold> TranscriptLocks::join(const std::string& agent, const std::string& file) {
-  const auto turn = turns_.find(env_.paths.sessions_dir(agent) + file);
+  const auto turn = turns_.find(env_.paths.transcript(agent, file));
   if (turn == turns_.end()) return nullptr;
   auto open = turn->second->open.lock();
   return open && store::steady_ms() - open->since < join_ms ? open : nullptr;
 }
 
 asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(std::string agent, std::string file) {
-  const std::string path = env_.paths.sessions_dir(agent) + file;
+  const std::string path = env_.paths.transcript(agent, file);
   assert(env_.loop.is_current());
   const std::int64_t deadline = store::steady_ms() + transcript_lock_timeout_ms;
   if (turns_.size() > most_turns) std::erase_if(turns_, [](const auto& pair) { return pair.second.use_count() == 1; });

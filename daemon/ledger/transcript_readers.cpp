@@ -15,7 +15,7 @@ std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const
                                                                            const std::string& file) {
   assert(env_.loop.is_current());
   touch(agent, file);
-  const std::string path = env_.paths.sessions_dir(agent) + file;
+  const std::string path = file_path(env_.paths, agent, file);
   auto& opened = open_[path];
   if (!opened) {
     if (open_.size() > most_open)
@@ -32,7 +32,7 @@ void TranscriptReaders::save(transcripts::Transcript& transcript) {
 }
 
 void TranscriptReaders::unload(const std::string& agent, std::string_view file) {
-  const std::string path = env_.paths.sessions_dir(agent).append(file);
+  const std::string path = file_path(env_.paths, agent, file);
   std::erase_if(open_, [&](const auto& open) {
     return (file.empty() ? open.first.starts_with(path) : open.first == path) && open.second.use_count() == 1;
   });

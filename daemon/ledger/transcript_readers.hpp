@@ -56,7 +56,7 @@ asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> Transcrip
   // refused.
   if (auto flushed = co_await flusher_.flush(agent, file);
       !flushed && (flushed.error().code != Code::lock_timeout ||
-                   flusher_.recovering().contains(env_.paths.sessions_dir(agent) + file)))
+                   flusher_.recovering().contains(file_path(env_.paths, agent, file))))
     co_return std::unexpected(std::move(flushed.error()));
   const auto opened = open(agent, file);
   const auto pass = [&](std::uint64_t index, std::uint64_t parse) {

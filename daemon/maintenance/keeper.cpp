@@ -35,10 +35,11 @@ std::filesystem::path file_of(const ledger::Ledger& ledger) {
 
 }  // namespace
 
-Keeper::Keeper(ledger::Ledger& ledger, const config::Config& config,
+Keeper::Keeper(ledger::Ledger& ledger, const config::Config& config, Blobs& blobs,
                std::function<asio::awaitable<Streamed>()> streamed)
     : ledger_(ledger),
       config_(config),
+      blobs_(blobs),
       streamed_(std::move(streamed)),
       timer_(ledger.parts().env.io),
       background_(ledger.parts().env.io) {
@@ -54,6 +55,7 @@ asio::awaitable<void> Keeper::stop() {
 }
 
 asio::awaitable<void> Keeper::run() {
+  co_await blobs_.count();
   std::int64_t next = store::steady_ms() + first_look_ms;
   while (!stopping_) {
     const std::int64_t soonest = store::steady_ms() + config_.session.maintenance.every_ms;
@@ -63,6 +65,7 @@ asio::awaitable<void> Keeper::run() {
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, reconfigured));
     if (stopping_ || store::steady_ms() < next) continue;
     co_await look();
+    if (!stopping_) co_await blobs_.sweep();
     next = INT64_MAX;
   }
 }

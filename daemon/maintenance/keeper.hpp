@@ -1,4 +1,5 @@
-// Maintains the stores by itself, every session.maintenance.everyMs, when a limit is set. What a limit reaches is named
+// Maintains the stores by itself, every session.maintenance.everyMs: removes blobs that no session names, and, when a
+// limit is set, looks for what it reaches. What a limit reaches is named
 // in the event retention.notice, which is published for an agent once a day at most. In mode enforce it goes when
 // noticeMs has passed since it was named and a limit reaches it still. A session that was used meanwhile, or that no
 // limit reaches any more, has to be named again.
@@ -20,6 +21,7 @@
 
 #include "config/config.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/maintenance/blobs.hpp"
 #include "daemon/maintenance/maintenance.hpp"
 
 namespace sessiond::maintenance {
@@ -27,7 +29,8 @@ namespace sessiond::maintenance {
 class Keeper {
  public:
   // `config` may change while this lives; reconfigured() is called then. Reads the file: blocks.
-  Keeper(ledger::Ledger& ledger, const config::Config& config, std::function<asio::awaitable<Streamed>()> streamed);
+  Keeper(ledger::Ledger& ledger, const config::Config& config, Blobs& blobs,
+         std::function<asio::awaitable<Streamed>()> streamed);
 
   void start();                  // looks from now on
   asio::awaitable<void> stop();  // ends a look that is under way
@@ -57,6 +60,7 @@ class Keeper {
 
   ledger::Ledger& ledger_;
   const config::Config& config_;
+  Blobs& blobs_;
   std::function<asio::awaitable<Streamed>()> streamed_;
   asio::steady_timer timer_;
   ledger::Background background_;

@@ -165,6 +165,30 @@ void sort_transcripts(Stock& stock, std::vector<File> files) {
   std::ranges::sort(stock.orphans, {}, &Orphan::session_id);
 }
 
+// Counts the log of each session id: with its session, else with the archive that ended last, which takes it along.
+void add_logs(Stock& stock, const std::filesystem::path& dir) {
+  decide::StringMap<std::uint64_t> logs;
+  store::each_in(dir, [&](const std::filesystem::directory_entry& entry) {
+    const auto status = store::stat_of(entry.path());
+    if (entry.path().extension() == ".jsonl" && status && S_ISREG(status->st_mode))
+      logs[entry.path().stem().string()] = static_cast<std::uint64_t>(status->st_size);
+  });
+  if (logs.empty()) return;
+  decide::StringMap<StockedArchive*> last;
+  for (StockedArchive& archive : stock.archives) {
+    StockedArchive*& known = last[archive.session_id];
+    if (known == nullptr || known->ended <= archive.ended) known = &archive;
+  }
+  for (StockedSession& session : stock.sessions) {
+    const auto log = logs.find(session.session_id);
+    if (log == logs.end()) continue;
+    session.bytes += log->second;
+    last.erase(session.session_id);
+  }
+  for (const auto& [id, archive] : last)
+    if (const auto log = logs.find(id); log != logs.end()) archive->bytes += log->second;
+}
+
 }  // namespace
 
 asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string agent, const Protection& protection) {
@@ -195,16 +219,19 @@ asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string ag
   // Renames that are durable are made first: the transcript of a session that was deleted just now is no orphan.
   CO_TRY(co_await ledger.flusher().flush(agent, ""));
   const std::string folder_path = env.paths.sessions_dir(agent);
-  stock = co_await runtime::run_on(env.disk.get_executor(), [stock = std::move(stock),
-                                                             dir = env.paths.root() / folder_path,
-                                                             store = env.paths.store_file(agent)]() mutable {
-    Folder folder = read_folder(dir);
-    for (StockedArchive& archive : stock.archives) find_files(archive, folder);
-    std::erase_if(stock.archives, [](const StockedArchive& one) { return one.files.empty() && one.entry_as.empty(); });
-    sort_transcripts(stock, std::move(folder.transcripts));
-    if (const auto status = store::stat_of(store)) stock.store_bytes = static_cast<std::uint64_t>(status->st_size);
-    return std::move(stock);
-  });
+  stock =
+      co_await runtime::run_on(env.disk.get_executor(), [stock = std::move(stock), dir = env.paths.root() / folder_path,
+                                                         logs = env.paths.root() / ledger::logs_dir(env.paths, agent),
+                                                         store = env.paths.store_file(agent)]() mutable {
+        Folder folder = read_folder(dir);
+        for (StockedArchive& archive : stock.archives) find_files(archive, folder);
+        std::erase_if(stock.archives,
+                      [](const StockedArchive& one) { return one.files.empty() && one.entry_as.empty(); });
+        sort_transcripts(stock, std::move(folder.transcripts));
+        add_logs(stock, logs);
+        if (const auto status = store::stat_of(store)) stock.store_bytes = static_cast<std::uint64_t>(status->st_size);
+        return std::move(stock);
+      });
   // A rename that waits for a foreign lock is still to come.
   std::erase_if(stock.orphans, [&](const Orphan& orphan) {
     return std::ranges::any_of(

@@ -34,7 +34,7 @@ struct StockedSession {
   std::uint64_t last_seq = 0;  // Session::last_seq, updated_at
   std::int64_t updated_at = 0;
   std::string_view protected_by{};  // main, stream, preserve, pinned or children; empty: nothing
-  std::uint64_t bytes = 0;          // of its transcripts
+  std::uint64_t bytes = 0;          // of its transcripts and its log
 };
 // The archives of one event, and the entry beside them.
 struct StockedArchive {

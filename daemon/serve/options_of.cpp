@@ -1,5 +1,6 @@
 #include "daemon/serve/options_of.hpp"
 
+#include "config/search_path.hpp"
 #include "daemon/runtime/log.hpp"
 #include "store/names.hpp"
 
@@ -35,6 +36,15 @@ http::ServerOptions server_options(const config::Config& config) {
 
 api::AuditLog::Options audit_options(const config::Config& config) {
   return {.path = config.audit.path.value_or(""), .max_bytes = config.audit.max_bytes};
+}
+
+search::SearchOptions search_options(const config::Config& config) {
+  return {.enabled = config.store.search.enabled,
+          .in_memory = config.store.encryption.key_file.has_value(),
+          .path = config.store.search.path,
+          .own_folder = config.store.search.path.starts_with(config::search_folder(config.state_dir)),
+          .max_bytes = config.store.search.max_bytes,
+          .timeout_ms = config.store.search.timeout_ms};
 }
 
 stream::StreamSettings stream_settings(const config::Config& config) {

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "config/values.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 
@@ -59,7 +60,7 @@ context::Settings context_of(const config::Config& config) {
                         .files_per_message = from.max_files_per_message,
                         .doom_count = config.doom_loop.count,
                         .doom_inject = config.doom_loop.inject,
-                        .pairs = static_cast<context::PairRule>(config.messages.pairs)};
+                        .pairs = static_cast<context::PairRule>(config.content.messages.pairs)};
   out.windows.insert(from.windows.begin(), from.windows.end());
   for (const std::string& tool : from.pruning.exclude_tools) out.pruning.exclude_tools.push_back(store::lower(tool));
   return out;
@@ -69,6 +70,7 @@ runs::ModelNames model_of(const std::optional<std::string>& model, const std::op
   return {.model = model.value_or(""), .provider = provider.value_or("")};
 }
 
+static_assert(static_cast<int>(config::Config::SessionLog::full) == static_cast<int>(decide::LogRules::Mode::full));
 static_assert(config::Config::unlimited == runs::unlimited);
 
 runs::Settings runs_of(const config::Config& config) {
@@ -90,6 +92,10 @@ runs::Settings runs_of(const config::Config& config) {
                      .approval_timeout_ms = config.work.approvals.timeout_ms,
                      .require_approver = config.work.approvals.require_approver,
                      .hook_timeout_ms = config.work.hooks.timeout_ms};
+  for (const auto& [agent, settings] : config.work.agents)
+    if (settings.max_cost_microcents)
+      out.cost_caps[agent] = {.microcents = *settings.max_cost_microcents,
+                              .fails = settings.on_exceed == config::Config::OnExceed::fail};
   for (const auto& [agent, settings] : config.work.agents)
     if (settings.model || settings.provider) out.agents[agent] = model_of(settings.model, settings.provider);
   return out;
@@ -126,7 +132,13 @@ Result<decide::Rules> rules_of(const config::Config& config) {
                       .max_age_ms = config.work.deliveries.max_age_ms,
                       .adopt_ms = config.work.deliveries.adopt_ms};
   for (const auto& [agent, settings] : config.work.agents)
-    if (settings.compact_instructions) rules.compact_instructions[agent] = *settings.compact_instructions;
+    rules.by_agent[agent] = {
+        .compact_instructions = settings.compact_instructions.value_or(""),
+        .max_messages = settings.max_messages,
+        .fs_scope = config::enum_names<config::Config::FsScope>.at(static_cast<std::size_t>(settings.fs_scope))};
+  rules.log = {.mode = static_cast<decide::LogRules::Mode>(config.work.session_log),
+               .file_bytes = config.limits.log_bytes,
+               .stream_bytes = config.limits.stream_bytes};
   rules.agents = config.limits.agents;
   rules.sessions_per_agent = config.limits.sessions_per_agent;
   rules.entry_bytes_per_agent = config.limits.entry_bytes_per_agent;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <optional>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -10,6 +9,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <csignal>
+#include <optional>
 
 #include "config/check.hpp"
 #include "config/listen_address.hpp"
@@ -25,6 +25,7 @@
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "daemon/serve/keep_tokens.hpp"
+#include "daemon/serve/keys.hpp"
 #include "daemon/serve/options_of.hpp"
 #include "daemon/serve/rules_of.hpp"
 #include "daemon/serve/settings.hpp"
@@ -103,12 +104,6 @@ void show_first_token(const auth::FirstToken& first) {
   std::fflush(stdout);
 }
 
-// Returns what the token may do now. A stream lives longer than the request that opened it, and the token may change.
-Result<auth::Principal> principal_now(const auth::Tokens& tokens, const auth::Principal& principal) {
-  if (principal.id == "local") return principal;
-  return tokens.principal(principal.id, store::unix_ms());
-}
-
 // The daemon after everything is open: listens, serves, reloads, and stops in order. Runs on the loop's thread. Members
 // are declared in the order in which they are made; each may use those before it.
 class Daemon {
@@ -123,11 +118,17 @@ class Daemon {
         streams_(ledger,
                  {.journal = ledger.parts().commits.journal(),
                   .disk = disk,
-                  .again = [&tokens](const auth::Principal& principal) { return principal_now(tokens, principal); },
+                  // A stream lives longer than the request that opened it, and the token may change.
+                  .again = [&tokens](const auth::Principal& principal) -> Result<auth::Principal> {
+                    if (principal.id == "local") return principal;
+                    return tokens.principal(principal.id, store::unix_ms());
+                  },
                   .token_generation = [&tokens] { return tokens.generation(); },
-                  .observe = [this](const journal::Event& event) { work_.see(event); }},
+                  .observe = [this](const journal::Event& event) { see(event); }},
                  stream_settings(config), config.network.threads),
         work_(ledger),
+        blobs_(ledger, config),
+        search_(ledger, search_options(config)),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
         audit_(io, disk, audit_options(config)),
         api_{.config = config,
@@ -135,15 +136,15 @@ class Daemon {
              .tokens = tokens,
              .streams = streams_,
              .work = work_,
+             .blobs = blobs_,
+             .search = search_,
              .tickets = tickets,
              .authenticator = authenticator_,
              .audit = audit_,
              .cursor_secret = std::move(secret),
              .started_at = store::unix_ms()},
-        keeper_(ledger, config, [this] { return api::streamed_sessions(api_); }),
-        router_([this](const http::Request& request, auth::Permission wanted) {
-          return authenticator_.authenticate(request, wanted);
-        }),
+        keeper_(ledger, config, blobs_, [this] { return api::streamed_sessions(api_); }),
+        router_([this](const auto& request, auto wanted) { return authenticator_.authenticate(request, wanted); }),
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
@@ -206,11 +207,19 @@ class Daemon {
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
     keeper_.start();
     work_.start();
+    search_.start();
     asio::co_spawn(io_, manager_.keep_alive(), asio::detached);
     io_.run();
   }
 
  private:
+  void see(const journal::Event& event) {
+    work_.see(event);
+    blobs_.see(event);
+    search_.see(event);
+    api_.run_signatures.see(event);
+  }
+
   void on_signal() {
     signals_.async_wait([this](const boost::system::error_code& error, int signal) {
       if (error) return;
@@ -238,12 +247,11 @@ class Daemon {
   // event config.reloaded name them.
   asio::awaitable<void> reload() {
     const auto reloading = manager_.reloading();
-    if (auto read = co_await runtime::run_on(api_.ledger.parts().env.disk.get_executor(),
-                                             [this] { return api_.tokens.reload(); });
-        !read) {
-      log::error("tokens_not_reloaded", {{"error", read.error().detail}});
-    }
+    const auto read =
+        co_await runtime::run_on(api_.ledger.parts().env.disk.get_executor(), [this] { return api_.tokens.reload(); });
+    if (!read) log::error("tokens_not_reloaded", {{"error", read.error().detail}});
     streams_.check_tokens();
+    co_await reload_keys(api_.ledger.parts().env.disk.get_executor());
     const auto fresh = read_config(options_);
     if (!fresh)
       co_return log::error("config_not_reloaded",
@@ -253,8 +261,8 @@ class Daemon {
     rules->shared =
         config_.store.mode ==
         config::Config::StoreMode::shared;  // does not change: transcripts are locked, or not, as at the start
-    if (auto read = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !read) {
-      co_return log::error("config_not_reloaded", {{"error", read.error().detail}});
+    if (auto policy = read_policy(std::filesystem::path(config_.state_dir) / "policy.json", *rules); !policy) {
+      co_return log::error("config_not_reloaded", {{"error", policy.error().detail}});
     }
     const bool with_tls = fresh->listen.tls.cert && config_.listen.tls.cert;
     Result<http::TlsContext> tls = with_tls ? http::make_tls_context(tls_files(*fresh)) : Result<http::TlsContext>{};
@@ -295,6 +303,7 @@ class Daemon {
     co_await streams_.stopped(server_options(config_).stop_grace);
     co_await keeper_.stop();
     co_await work_.stop();
+    co_await search_.stop();
     if (auto told = co_await audit_.flush(); !told) log::error("audit_not_written", {{"error", told.error().detail}});
     co_await api_.ledger.stop();
     log::info("stopped");
@@ -309,14 +318,15 @@ class Daemon {
   asio::io_context& io_;
   stream::Streams streams_;
   leases::Work work_;
+  maintenance::Blobs blobs_;
+  search::Search search_;
   api::Authenticator authenticator_;
   api::AuditLog audit_;
   api::Api api_;
   maintenance::Keeper keeper_;
   http::Router router_;
   http::Server server_;
-  asio::signal_set signals_;
-  asio::signal_set reload_signal_;
+  asio::signal_set signals_, reload_signal_;
   std::string tcp_;  // the addresses, for the log
   std::string unix_;
 };
@@ -347,6 +357,7 @@ int serve(const ServeOptions& options) {
   if (!lock && lock.error().code == Code::degraded) return refuse("state_directory_in_use", lock.error(), in_use);
   if (!lock) return refuse("state_directory_unusable", lock.error());
   if (auto fenced = store::confine_below(state_dir); !fenced) return refuse("state_directory_unusable", fenced.error());
+  if (auto keys = take_keys(*config); !keys) return refuse("encryption_keys_unusable", keys.error());
   const ledger::Paths paths(state_dir, config->store.path_template);
   std::optional<StateLock> stores_lock;  // of agents' folders outside of the state directory
   if (paths.outside()) {

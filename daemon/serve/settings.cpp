@@ -115,7 +115,7 @@ void take_reloadable(config::Config& config, const config::Config& fresh) {
   config.session = fresh.session;
   config.context = fresh.context;
   config.doom_loop = fresh.doom_loop;
-  config.messages = fresh.messages;
+  config.content = fresh.content;
   config.work = fresh.work;
   config.send_policy_json = fresh.send_policy_json;
   config.policy = fresh.policy;

@@ -19,8 +19,6 @@ static_assert(type_count <= 64);
 constexpr std::array<std::string_view, 9> reserved{"run.*",        "step.*",     "tool.*", "approval.*", "context.*",
                                                    "compaction.*", "delivery.*", "hook.*", "retention.*"};
 
-std::uint64_t bit(journal::EventType type) { return 1ULL << static_cast<unsigned>(type); }
-
 // `*` stands for any characters.
 bool glob_matches(std::string_view pattern, std::string_view text) {
   std::size_t at = 0;
@@ -50,11 +48,13 @@ bool is_reserved(std::string_view pattern) {
   });
 }
 
+// `*` alone names what a stream without types shows.
 Result<std::uint64_t> types_of(std::string_view pattern) {
   std::uint64_t types = 0;
   for (unsigned index = 0; index < type_count; ++index) {
     const auto type = static_cast<journal::EventType>(index);
-    if (glob_matches(pattern, journal::name(type))) types |= bit(type);
+    if (type == journal::EventType::log_appended && pattern.starts_with('*')) continue;
+    if (glob_matches(pattern, journal::name(type))) types |= 1ULL << index;
   }
   if (types != 0 || is_reserved(pattern)) return types;
   return fail_at("?types", fmt::format("the parameter types names {}, which no event can match", json::quote(pattern)));
@@ -105,7 +105,7 @@ bool EventFilter::matches(const journal::Envelope& event) const {
   if (deliveries_ && !event.delivers &&
       (event.type < journal::EventType::delivery_leased || event.type > journal::EventType::delivery_queued))
     return false;
-  if ((types_ & bit(event.type)) == 0) return false;
+  if ((types_ >> static_cast<unsigned>(event.type) & 1U) == 0) return false;
   if (agent_ && event.agent != *agent_) return false;
   if (channel_ && !store::equals_nocase(event.about_channel(), *channel_)) return false;
   if (topic_ && event.topic != topic_) return false;

@@ -22,7 +22,8 @@ struct StreamScope {
   std::string key{};
 };
 
-// The query's deliver, types, agent, keyPrefix, channel and topic. One that is absent or empty restricts nothing.
+// The query's deliver, types, agent, keyPrefix, channel and topic. One that is absent or empty restricts nothing, but
+// that log.appended is shown only where types names it: lines of logs are long, and few readers of events want them.
 class EventFilter {
  public:
   // validation_failed at "?types" for a pattern that no event can match. Names reserved for later versions are
@@ -30,15 +31,18 @@ class EventFilter {
   static Result<EventFilter> parse(const http::Request& request);
 
   bool matches(const journal::Envelope& event) const;
+  // Every event but log.appended.
   bool matches_all() const {
-    return types_ == UINT64_MAX && !deliveries_ && !agent_ && !key_prefix_ && !channel_ && !topic_;
+    return types_ == usual && !deliveries_ && !agent_ && !key_prefix_ && !channel_ && !topic_;
   }
   // {"agent":…,"key":…,"types":[…],…}: the scope, then what was asked for.
   std::string json(const StreamScope& scope) const;
 
  private:
-  bool deliveries_ = false;           // only what concerns deliveries
-  std::uint64_t types_ = UINT64_MAX;  // one bit for each EventType
+  bool deliveries_ = false;  // only what concerns deliveries
+  static constexpr std::uint64_t usual = ~(1ULL << static_cast<unsigned>(journal::EventType::log_appended));
+
+  std::uint64_t types_ = usual;  // one bit for each EventType
   std::vector<std::string> patterns_{};
   std::optional<std::string> agent_{};
   std::optional<std::string> key_prefix_{};
@@ -56,7 +60,7 @@ struct StreamView {
   std::string lineage{};  // decide::Lineage::tag of the principal's session; empty: its role is another
 
   bool shows(const journal::Envelope& event) const;
-  bool shows_all() const;  // every event there can be: filtering can be left out
+  bool shows_all() const;  // every event but log.appended: filtering can be left out
 
  private:
   bool sees(const journal::Envelope& event) const;

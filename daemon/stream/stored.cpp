@@ -42,6 +42,7 @@ Result<StoredPage> read_stored(const journal::Journal& journal, const StreamView
     if (all) {
       const auto type = json::string_at(json, "type");
       if (!type) return fail(Code::bad_request, fmt::format("the journal line of seq {} is not an event", seq));
+      if (*type == journal::name(journal::EventType::log_appended)) return {};
       frames::append_event(out.text, journal.epoch(), seq, *type, json);
     } else {
       TRY(auto event, journal::parse_event(std::string(json)));

@@ -7,35 +7,42 @@
 
 namespace sessiond::stream {
 
-StreamBatch::StreamBatch(std::string_view epoch, std::vector<journal::Event> events) {
-  ends_.reserve(events.size());
-  envelopes_.reserve(events.size());
+StreamBatch::StreamBatch(std::string_view epoch, std::vector<journal::Event> events)
+    : epoch_(epoch), events_(std::move(events)), bytes_(sizeof(StreamBatch)) {
+  for (const journal::Event& event : events_)
+    bytes_ += event.json->size() + frames::event_overhead + sizeof(FrameEnd) + sizeof(journal::Event);
+}
+
+void StreamBatch::write() const {
+  const std::scoped_lock lock(mutex_);
+  if (is_written_.load(std::memory_order_relaxed)) return;  // by another thread
+  frames_.ends.reserve(events_.size());
   std::size_t size = 0;
-  for (const journal::Event& event : events) size += event.json->size() + frames::event_overhead;
-  text_.reserve(size);
-  for (journal::Event& event : events) {
-    frames::append_event(text_, epoch, event.envelope.seq, journal::name(event.envelope.type), *event.json);
-    ends_.push_back({event.envelope.seq, text_.size()});
-    envelopes_.push_back(std::move(event.envelope));
+  for (const journal::Event& event : events_) size += event.json->size() + frames::event_overhead;
+  frames_.text.reserve(size);
+  for (journal::Event& event : events_) {
+    frames::append_event(frames_.text, epoch_, event.envelope.seq, journal::name(event.envelope.type), *event.json);
+    frames_.ends.push_back({event.envelope.seq, frames_.text.size()});
+    event.data = {};
+    event.json.reset();
   }
+  is_written_.store(true, std::memory_order_release);
 }
 
 std::string_view StreamBatch::frames(std::uint64_t from, std::uint64_t to) const {
-  const std::size_t begin = from == first() ? 0 : ends_[from - first() - 1].end;
-  return std::string_view(text_).substr(begin, ends_[to - first()].end - begin);
+  const auto& [text, ends] = written();
+  const std::size_t begin = from == first() ? 0 : ends[from - first() - 1].end;
+  return std::string_view(text).substr(begin, ends[to - first()].end - begin);
 }
 
 std::string_view StreamBatch::frame_at(std::size_t index) const {
-  const std::size_t begin = index == 0 ? 0 : ends_[index - 1].end;
-  return std::string_view(text_).substr(begin, ends_[index].end - begin);
+  const auto& [text, ends] = written();
+  const std::size_t begin = index == 0 ? 0 : ends[index - 1].end;
+  return std::string_view(text).substr(begin, ends[index].end - begin);
 }
 
 std::span<const FrameEnd> StreamBatch::ends(std::uint64_t from, std::uint64_t to) const {
-  return std::span(ends_).subspan(from - first(), to - from + 1);
-}
-
-std::size_t StreamBatch::bytes() const {
-  return text_.capacity() + ends_.size() * (sizeof(FrameEnd) + sizeof(journal::Envelope)) + sizeof(StreamBatch);
+  return std::span(written().ends).subspan(from - first(), to - from + 1);
 }
 
 void Tail::push(SharedBatch batch) {

@@ -1,12 +1,15 @@
 // The newest durable events, in memory, in the form that streams send: each event is made into a frame once, whatever
-// the number of clients. The tail is bounded by bytes; older events are read from the journal.
+// the number of clients, and not at all while nobody reads. The tail is bounded by bytes; older events are read from
+// the journal.
 //
-// A batch never changes and is shared between threads. A tail belongs to one thread.
+// A batch is shared between threads. A tail belongs to one thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,28 +26,43 @@ struct FrameEnd {
 };
 
 // Either the events that became durable together, whose seqs follow each other; or ephemeral events, whose seq is 0.
+// Their frames are written when they are first asked for.
 class StreamBatch {
  public:
-  StreamBatch(std::string_view epoch, std::vector<journal::Event> events);  // at least one
+  // At least one event. `epoch` outlives the batch.
+  StreamBatch(std::string_view epoch, std::vector<journal::Event> events);
 
-  std::uint64_t first() const { return ends_.front().seq; }
-  std::uint64_t last() const { return ends_.back().seq; }
-  const journal::Envelope& envelope(std::uint64_t seq) const { return envelopes_[seq - first()]; }
+  std::uint64_t first() const { return events_.front().envelope.seq; }
+  std::uint64_t last() const { return events_.back().envelope.seq; }
+  const journal::Envelope& envelope(std::uint64_t seq) const { return events_[seq - first()].envelope; }
   // The frames of the events [from, to], one after the other.
   std::string_view frames(std::uint64_t from, std::uint64_t to) const;
   std::span<const FrameEnd> ends(std::uint64_t from, std::uint64_t to) const;
-  const std::string& text() const { return text_; }
+  const std::string& text() const { return written().text; }
   // By index, for ephemeral events.
-  std::size_t size() const { return ends_.size(); }
-  const journal::Envelope& envelope_at(std::size_t index) const { return envelopes_[index]; }
+  std::size_t size() const { return events_.size(); }
+  const journal::Envelope& envelope_at(std::size_t index) const { return events_[index].envelope; }
   std::string_view frame_at(std::size_t index) const;
-  std::span<const FrameEnd> ends_at(std::size_t index) const { return std::span(ends_).subspan(index, 1); }
-  std::size_t bytes() const;  // of memory, approximately
+  std::span<const FrameEnd> ends_at(std::size_t index) const { return std::span(written().ends).subspan(index, 1); }
+  std::size_t bytes() const { return bytes_; }  // of memory, approximately
 
  private:
-  std::string text_;
-  std::vector<FrameEnd> ends_;
-  std::vector<journal::Envelope> envelopes_;
+  struct Frames {
+    std::string text{};
+    std::vector<FrameEnd> ends{};
+  };
+  const Frames& written() const {
+    if (!is_written_.load(std::memory_order_acquire)) write();
+    return frames_;
+  }
+  void write() const;
+
+  std::string_view epoch_;
+  mutable std::vector<journal::Event> events_;  // without their JSON once the frames are written
+  std::size_t bytes_ = 0;
+  mutable std::mutex mutex_{};  // held while the frames are written
+  mutable Frames frames_{};
+  mutable std::atomic<bool> is_written_ = false;
 };
 using SharedBatch = std::shared_ptr<const StreamBatch>;
 

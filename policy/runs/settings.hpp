@@ -4,12 +4,19 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "policy/runs/model_choice.hpp"
 
 namespace sessiond::runs {
 
 inline constexpr std::int64_t unlimited = -1;
+
+// What the answers of one session may cost.
+struct CostCap {
+  std::int64_t microcents = 0;  // USD times 10^8
+  bool fails = true;            // a session that has cost as much may have no further run; else it is only told
+};
 
 struct Settings {
   std::int64_t lease_ms = 60'000;
@@ -25,7 +32,12 @@ struct Settings {
   bool on_inbound = true;
   bool exclusive = false;
   ModelNames model{};
-  std::map<std::string, ModelNames, std::less<>> agents{};  // by id
+  std::map<std::string, ModelNames, std::less<>> agents{};    // by id
+  std::map<std::string, CostCap, std::less<>> cost_caps{};    // by agent
+  const CostCap* cost_cap_of(std::string_view agent) const {  // null: none
+    const auto found = cost_caps.find(agent);
+    return found == cost_caps.end() ? nullptr : &found->second;
+  }
   std::int64_t approval_timeout_ms = 120'000;
   bool require_approver = false;
   std::int64_t hook_timeout_ms = 10'000;

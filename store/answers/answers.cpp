@@ -7,7 +7,6 @@
 #include "store/answers/live.hpp"
 #include "store/answers/sealed.hpp"
 #include "store/files.hpp"
-#include "store/json/crc.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::answers {
@@ -121,8 +120,7 @@ std::optional<Answer> AnswerStore::find(const Digest& scope, std::int64_t now) c
 void AnswerStore::put(Answer answer, std::string json) {
   if (const auto known = impl_->find_newest(answer.scope))
     if (known->time > answer.time || *known == answer) return;
-  std::string line = json::with_crc(std::move(json));
-  line += '\n';
+  std::string line = stored_line(std::move(json));
   auto kept = std::make_shared<const Answer>(std::move(answer));
   const std::scoped_lock lock(impl_->mutex);
   auto& lives = impl_->lives;

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "store/fault_point.hpp"
-#include "store/json/crc.hpp"
+#include "store/seal/keys.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::answers {
@@ -75,6 +75,7 @@ Result<void> LiveAnswers::open() {
 }
 
 Result<void> LiveAnswers::write(std::mutex& mutex, bool with_sync) {
+  TRY(seal::reserve());
   if (lost_) return make_again(mutex);
   {
     const std::scoped_lock lock(mutex);
@@ -120,7 +121,7 @@ Result<void> LiveAnswers::make_again(std::mutex& mutex) {
     std::ranges::sort(in_order, {}, &Held::offset);
     for (Held* held : in_order) {
       held->offset = bytes.size();
-      bytes += json::with_crc(to_json(*held->answer)) + '\n';
+      bytes += stored_line(to_json(*held->answer));
       held->length = static_cast<std::uint32_t>(bytes.size() - held->offset);
     }
     pending_.clear();

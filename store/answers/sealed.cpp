@@ -15,7 +15,9 @@
 #include "store/crc32.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
+#include "store/json/crc.hpp"
 #include "store/line_reader.hpp"
+#include "store/seal/sealed.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::answers {
@@ -113,9 +115,24 @@ bool fits(std::string_view bytes, std::uint64_t size, const fs::path& segment) {
          word(bytes, name_word) == name_of(segment) && word(bytes, crc_word) == crc_of(bytes);
 }
 
+const seal::Place& place() {
+  static const seal::Place answers{"answer"};
+  return answers;
+}
+
 fs::path index_path(const fs::path& segment) { return fs::path(segment).replace_extension(".idx"); }
 
 }  // namespace
+
+std::string stored_line(std::string json) { return seal::seal(json::with_crc(std::move(json)), place()) + '\n'; }
+
+Result<Answer> answer_from_line(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (!seal::is_sealed(line)) return answer_from_json(line);
+  std::string text;
+  if (!seal::open(line, place(), text)) return fail(Code::bad_request, "a sealed answer that does not open");
+  return answer_from_json(text);
+}
 
 Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std::string>& found,
                                    const OnAnswer& on_answer) {
@@ -130,7 +147,7 @@ Result<std::uint64_t> scan_answers(int fd, const fs::path& path, std::vector<std
       return end;
     }
     end = offset + text.size() + 1;
-    if (auto answer = answer_from_json(text)) {
+    if (auto answer = answer_from_line(text)) {
       on_answer(std::move(*answer), offset, text.size() + 1);
     } else {
       found.push_back(fmt::format("{} is damaged at offset {}: one answer is lost", path.native(), offset));
@@ -204,7 +221,7 @@ Result<std::optional<Answer>> SealedAnswers::find(const Digest& scope) const {
   if (!file && file.error().code == Code::not_found) return std::nullopt;  // expired just now
   if (!file) return std::unexpected(file.error());
   TRY(const auto line, store::read_at(file->get(), offset, length, path_.native()));
-  auto answer = answer_from_json(line);
+  auto answer = answer_from_line(line);
   if (!answer || answer->scope != scope)
     return fail(Code::degraded, fmt::format("{} is damaged at offset {}: one answer is lost", path_.native(), offset));
   return std::optional(std::move(*answer));

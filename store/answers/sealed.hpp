@@ -29,6 +29,10 @@ struct IndexEntry {
   std::uint32_t length = 0;  // with '\n'
 };
 
+// An answer as a line of a file, with its '\n': with a CRC, and sealed if encryption is on. Which answer it is stands
+// within, so lines cannot be taken for one another.
+std::string stored_line(std::string json);
+Result<Answer> answer_from_line(std::string_view line);  // with or without its '\n'
 // Calls with every answer in a file, in order. Skips damaged lines and adds a sentence to `found` for each. Returns the
 // end of the last whole line.
 using OnAnswer = std::function<void(Answer answer, std::uint64_t offset, std::uint64_t length)>;

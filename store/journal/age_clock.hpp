@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "store/problem.hpp"
 
@@ -21,7 +22,7 @@ namespace sessiond::journal {
 class AgeClock {
  public:
   struct Machine {
-    std::string boot{};              // differs after each boot
+    std::string_view boot{};         // differs after each boot; a text that lives on
     std::int64_t since_boot_ms = 0;  // including suspended time
     std::int64_t wall_ms = 0;
   };

@@ -11,21 +11,19 @@ namespace sessiond::journal {
 namespace {
 
 constexpr auto names = std::to_array<std::string_view>(
-    {"session.created",       "session.updated",    "session.reset",      "session.archived",
-     "session.unarchived",    "session.deleted",    "message.appended",   "topic.created",
-     "topic.deleted",         "policy.changed",     "policy.denied",      "lock.evicted",
-     "lock.expired",          "store.repaired",     "store.degraded",     "store.external_change",
-     "transcript.renumbered", "config.reloaded",    "token.created",      "token.revoked",
-     "retention.notice",      "archive.destroyed",  "context.compacted",  "compaction.due",
-     "compaction.failed",     "doom_loop.detected", "session.resumed",    "session.forked",
-     "context.cleared",       "run.queued",         "run.started",        "run.progress",
-     "run.aborting",          "run.finished",       "step.started",       "step.finished",
-     "tool.started",          "tool.finished",      "directive.injected", "approval.requested",
-     "approval.resolved",     "hook.called",        "hook.answered",      "hook.expired",
-     "runner.evicted",        "message.edited",     "message.deleted",    "message.reacted",
-     "delivery.leased",       "delivery.sent",      "delivery.failed",    "delivery.expired",
-     "delivery.queued",       "session.typing",     "session.released",   "text.delta",
-     "reasoning.delta",       "tool.progress",      "context.updated"});
+    {"session.created",       "session.updated",       "session.reset",     "session.archived",   "session.unarchived",
+     "session.deleted",       "message.appended",      "topic.created",     "topic.deleted",      "policy.changed",
+     "policy.denied",         "lock.evicted",          "lock.expired",      "store.repaired",     "store.degraded",
+     "store.external_change", "transcript.renumbered", "config.reloaded",   "token.created",      "token.revoked",
+     "retention.notice",      "archive.destroyed",     "context.compacted", "compaction.due",     "compaction.failed",
+     "doom_loop.detected",    "session.resumed",       "session.forked",    "context.cleared",    "run.queued",
+     "run.started",           "run.progress",          "run.aborting",      "run.finished",       "step.started",
+     "step.finished",         "tool.started",          "tool.finished",     "directive.injected", "approval.requested",
+     "approval.resolved",     "hook.called",           "hook.answered",     "hook.expired",       "runner.evicted",
+     "message.edited",        "message.deleted",       "message.reacted",   "delivery.leased",    "delivery.sent",
+     "delivery.failed",       "delivery.expired",      "delivery.queued",   "log.appended",       "cost.exceeded",
+     "session.typing",        "session.released",      "text.delta",        "reasoning.delta",    "tool.progress",
+     "context.updated"});
 
 struct Text {
   std::string_view name;
@@ -50,6 +48,14 @@ std::optional<EventType> event_type(std::string_view text) {
   const auto found = std::ranges::find(names, text);
   if (found == names.end()) return {};
   return static_cast<EventType>(found - names.begin());
+}
+
+std::optional<EventType> type_of(std::string_view event) {
+  constexpr std::string_view before = R"("type":")";
+  const std::size_t begin = event.find(before);  // only numbers stand before it
+  if (begin == std::string_view::npos) return {};
+  const std::string_view rest = event.substr(begin + before.size());
+  return event_type(rest.substr(0, rest.find('"')));
 }
 
 std::string client_list(std::string_view owner, std::string_view client) {

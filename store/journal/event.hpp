@@ -39,7 +39,7 @@ enum class EventType : std::uint8_t {
   token_created,
   token_revoked,
   retention_notice,    // {keys, files?}: what a limit of session.maintenance reaches
-  archive_destroyed,   // {archivedAs, archivedMore?, entryAs?, reason}
+  archive_destroyed,   // {archivedAs, archivedMore?, entryAs?, log?, reason}: with `log`, also the log of the id
   context_compacted,   // {summaryEntryId, summary, tokensBefore, firstKeptEntryId}
   compaction_due,      // {used, window, messages, turns}: sent once when it becomes so
   compaction_failed,   // {error}
@@ -72,6 +72,8 @@ enum class EventType : std::uint8_t {
   delivery_failed,     // {deliveryId, attempt, error}
   delivery_expired,    // {deliveryId, attempt, nextAt, error?}
   delivery_queued,     // {deliveryId, attempt}: a failed one is to be sent after all
+  log_appended,        // {entry}: a line of the session's log
+  cost_exceeded,       // {costMicrocents, maxCostMicrocents, onExceed}: sent once when it becomes so
   // Published only; the journal never has them.
   session_typing,    // {}
   session_released,  // {}
@@ -82,6 +84,8 @@ enum class EventType : std::uint8_t {
 };
 std::string_view name(EventType type);  // "session.created"
 std::optional<EventType> event_type(std::string_view name);
+// The type of an event as make_event() writes it. Nothing: there is none, or it is not known.
+std::optional<EventType> type_of(std::string_view event);
 
 struct Envelope {
   std::uint64_t seq = 0;

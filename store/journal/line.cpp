@@ -9,6 +9,7 @@
 #include "store/crc32.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/number.hpp"
+#include "store/seal/sealed.hpp"
 
 namespace sessiond::journal {
 namespace {
@@ -23,11 +24,19 @@ void put_crc(std::string& line, std::uint32_t crc) {
   for (std::size_t i = 0; i < crc_digits; ++i) line[i] = "0123456789abcdef"[(crc >> (28 - 4 * i)) & 0xF];
 }
 
-void finish(std::string& line) {
+seal::Place place_of(std::uint64_t seq) {
+  static const seal::Place journal{"journal"};
+  return {journal.text(), seq};
+}
+
+void replace_newlines(std::string& line) {
   for (char* at = line.data() + body_at;
        (at = static_cast<char*>(std::memchr(at, '\n', static_cast<std::size_t>(line.data() + line.size() - at)))) !=
        nullptr;)
     *at = ' ';
+}
+
+void finish(std::string& line) {
   put_crc(line, store::crc32_of(std::string_view(line).substr(body_at)));
   line += '\n';
 }
@@ -54,6 +63,29 @@ std::optional<std::string_view> sound_body(std::string_view text) {
   if (!std::ranges::all_of(crc, is_hex) || !body.starts_with(body_start)) return std::nullopt;
   if (store::crc32_of(body) != store::parse_number<std::uint32_t>(crc, 16)) return std::nullopt;
   return body;
+}
+
+// Replaces the body by one that has its seq, and the body sealed.
+void seal_body(std::string& line, std::uint64_t seq, const seal::Draw& draw) {
+  thread_local std::string plain;
+  plain.assign(line, body_at);
+  line.resize(body_at);
+  line.append(body_start).append(std::to_string(seq)).push_back(',');
+  const std::size_t brace = line.size();
+  seal::append_sealed(line, plain, draw, place_of(seq));
+  line.erase(brace, 1);
+  if (plain.capacity() > std::size_t{1} << 20) plain = {};
+}
+
+// Opens a body that is sealed; null if it is not. Nothing: it does not open.
+std::optional<std::shared_ptr<const std::string>> opened(std::string_view body) {
+  const std::size_t comma = body.find(',');
+  if (comma == std::string_view::npos || !seal::are_sealed(body.substr(comma + 1))) return nullptr;
+  const auto seq = as_seq(body.substr(body_start.size(), comma - body_start.size()));
+  auto plain = std::make_shared<std::string>();
+  if (!seq || !seal::open_members(body.substr(comma + 1), place_of(*seq), *plain)) return std::nullopt;
+  if (!plain->starts_with(body.substr(0, comma + 1))) return std::nullopt;
+  return plain;
 }
 
 // Reads the events of a line as build_line makes it, in one pass, and ignores what follows them.
@@ -84,6 +116,8 @@ void build_line(std::string& out, std::span<const Commit> commits) {
   out += "],\"places\":[";
   append_list(out, commits, &Commit::line_positions, append_json);
   out += "]}";
+  replace_newlines(out);
+  if (const seal::Draw draw = seal::draw()) seal_body(out, commits.front().first_seq, draw);
   finish(out);
 }
 
@@ -106,14 +140,26 @@ std::optional<std::uint64_t> first_seq_in(std::string_view beginning) {
   return as_seq(digits.substr(0, digits.find_first_of(",}")));
 }
 
+std::string_view key_of_line(std::string_view text) {
+  const std::string_view body = text.substr(std::min(body_at, text.size()));
+  const std::size_t comma = body.find(',');
+  if (!body.starts_with(body_start) || comma == std::string_view::npos) return {};
+  return seal::key_of_members(body.substr(comma + 1));
+}
+
 std::optional<Line> parse_line(std::string_view text, Parts parts) {
   const auto sound = sound_body(text);
   if (!sound) return std::nullopt;
-  const std::string_view body = *sound;
+  auto plain = opened(*sound);
+  if (!plain) return std::nullopt;
+  const std::string_view body = *plain ? std::string_view(**plain) : *sound;
   if (parts == Parts::events) {
-    if (auto line = events_of(body)) return line;
+    if (auto line = events_of(body)) {
+      line->opened = std::move(*plain);
+      return line;
+    }
   }
-  Line line;
+  Line line{.opened = std::move(*plain)};
   bool has_seq = false;
   bool has_events = false;
   for (const json::Member& member : json::members(body)) {

@@ -16,6 +16,7 @@ void append_json(std::string& out, const LinePosition& position) {
   if (position.length) number("length", *position.length);
   if (position.length || position.inode != 0) number("inode", position.inode);
   if (position.unstamped) writer.boolean("unstamped", true);
+  if (position.draw) writer.string("seal", seal::to_text(position.draw));
   if (!position.line.empty()) writer.string("line", position.line);
   if (!position.archives.empty()) writer.raw("archives", json::array_of(position.archives));
   if (!position.entry.empty()) writer.raw("entry", position.entry);
@@ -43,6 +44,8 @@ LinePosition parse_line_position(std::string_view text) {
       position.unstamped = json::as_bool(member.value).value_or(false);
     else if (member.name == "line")
       position.line = json::as_string(member.value).value_or("");
+    else if (member.name == "seal")
+      position.draw = seal::draw_from_text(json::as_string(member.value).value_or("")).value_or(seal::Draw{});
     else if (member.name == "entry")
       position.entry = member.value;
     else if (member.name == "staged")

@@ -2,7 +2,7 @@
 // memory; a journal line keeps them as JSON, in its member "places". Clients never see them.
 //
 // One of five:
-//   a line that we wrote       {"file","agent","at","seq","unstamped"?,"line"?}
+//   a line that we wrote       {"file","agent","at","seq","unstamped"?,"line"?,"seal"?}
 //   foreign lines, published   {"file","agent","at","seq","length","inode"}; without "at": the whole file is known
 //   archives of a reset, deletion or restore beyond those that its event names  {"agent","seq","archives":[<name>,…]}
 //   a file that was staged and becomes this transcript (transcripts/staged.hpp)  {"file","agent","seq","staged"}
@@ -15,6 +15,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "store/seal/sealed.hpp"
 
 namespace sessiond::journal {
 
@@ -34,6 +36,7 @@ struct LinePosition {
   std::optional<std::uint64_t> length{};  // set for foreign lines only: how many bytes
   std::uint64_t inode = 0;                // of a foreign file; 0: the file was removed
   bool unstamped = false;                 // of a line that is made from its event (transcripts/entry.hpp)
+  seal::Draw draw{};                      // with which the line is sealed; empty: it is not
   std::string line{};                     // only where the line cannot be made from its event
   std::optional<MadeLine> made{};         // in memory only: a journal line does not have it
   std::vector<std::string> archives{};    // file names

@@ -9,6 +9,7 @@
 
 #include "store/fault_point.hpp"
 #include "store/journal/line.hpp"
+#include "store/seal/keys.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::journal {
@@ -47,6 +48,11 @@ Result<std::unique_ptr<Log>> Log::open(const JournalOptions& options, const Reco
 BatchOutcome Log::write(std::span<const Commit> commits) {
   assert(writable() && commits.front().first_seq == catalog_.head() + 1);
   BatchOutcome outcome;
+  if (auto reserved = seal::reserve(); !reserved) {
+    outcome.kind = BatchOutcome::Kind::not_stored;
+    outcome.problem = std::move(reserved.error());
+    return outcome;
+  }
   build_line(line_, commits);
   outcome.bytes = line_.size();
   const std::uint64_t first = commits.front().first_seq;

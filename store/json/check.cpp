@@ -17,6 +17,7 @@ class Checker {
  public:
   Checker(std::string_view text, CheckOptions options) : text_(text), options_(options) {
     levels_.reserve(usual_depth);
+    names_.reserve(few);
   }
 
   std::expected<void, Error> run() {

@@ -8,6 +8,7 @@
 
 #include "store/json/raw_json.hpp"
 #include "store/json/scan.hpp"
+#include "store/number.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
@@ -167,6 +168,8 @@ void Edit::put(std::string name, std::string value) {
     set.push_back({std::move(name), std::move(value)});
   }
 }
+
+void Edit::put_int(std::string name, std::int64_t number) { put(std::move(name), store::decimal(number)); }
 
 void Edit::remove(std::string name) {
   std::erase_if(set, [&](const Set& member) { return member.name == name; });

@@ -195,7 +195,7 @@ struct Edit {
   bool empty() const { return set.empty() && unset.empty(); }
   void put(std::string name, std::string value);  // replaces an earlier put or remove of the name
   void put_string(std::string name, std::string_view text) { put(std::move(name), quote(text)); }
-  void put_int(std::string name, std::int64_t number) { put(std::move(name), std::to_string(number)); }
+  void put_int(std::string name, std::int64_t number);
   void remove(std::string name);
   friend bool operator==(const Edit&, const Edit&) = default;
 };

@@ -144,7 +144,8 @@ Result<std::uint64_t> write_merged(int fd, std::string_view path, const std::vec
       added = add(entry);
     } else {
       const RawEntry& value = change->second->entry;
-      if (value) added = add({.key = entry.key, .entry = value, .raw_name = entry.raw_name});
+      if (value)
+        added = add({.key = entry.key, .entry = value, .raw_name = entry.raw_name, .stored = change->second->stored});
       open.erase(change);
     }
     if (!added) return std::unexpected(added.error());
@@ -169,6 +170,7 @@ void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>&
   for (auto entry = base.begin(); entry != base.end(); ++entry) {
     if (const auto change = open.find(entry->key); change != open.end()) {
       entry->entry = change->second->entry;
+      entry->stored = change->second->stored;
       open.erase(change);
       if (!entry->entry) continue;
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "store/fault_point.hpp"
+#include "store/seal/keys.hpp"
 #include "store/sessions/impl.hpp"
 #include "store/try.hpp"
 
@@ -86,7 +87,9 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
 Result<void> SessionsFile::Impl::adopt_first() {
   if (!snapshot.fd) return {};
   TRY(store::make_dirs(files.previous.parent_path()));
-  TRY(store::replace_file(files.previous, format_store(base)));
+  const std::string text = format_store(base);
+  TRY(seal::reserve());
+  TRY(store::replace_file(files.previous, text));
   store::fault_point("adopt.copied");
   if (link_open_file(snapshot.fd.get(), files.current)) {
     store::fault_point("adopt.linked");

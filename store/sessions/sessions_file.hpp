@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +31,10 @@ struct NamedEntry {
       entry;  // null in a change: deleted. From a file it may be another JSON value: it is kept, and is not a session
   // The key as the file has it between the quotes, if quoting `key` gives something else; else "".
   std::string raw_name{};
+  // The entry as the file has it, where that differs: with members that are sealed. Null: it is made when it is
+  // written.
+  RawEntry stored{};
+  bool seal_again = false;  // `stored` has members that are sealed with a key which is not the active one
 };
 
 // The changes that a foreign program made since the base, by entry and field.
@@ -129,6 +134,11 @@ class SessionsFile {
 Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<std::string>& oddities);
 // Writes {\n"<key>": {…},\n…\n}\n
 std::string format_store(const std::vector<NamedEntry>& entries);
+// Sets `stored` where encryption is on: seals the members that tell what people said or who they are (sealed_members).
+// A member that is sealed already keeps its bytes. Call seal::reserve() before the entries are written.
+void seal_entry(NamedEntry& entry);
+// Calls with the value of each of those members, as the file has it.
+void each_sealed_member(const NamedEntry& entry, const std::function<void(std::string_view)>& call);
 // Appends the line of one entry, without the braces around all.
 void append_store_line(std::string& out, const NamedEntry& entry, bool first);
 // Returns what `theirs` changed compared with `base`.

@@ -1,9 +1,13 @@
 // sessions.json as text. Any layout is read; one layout is written. A store is damaged only if it is not a JSON object.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 
+#include "store/seal/sealed.hpp"
 #include "store/sessions/sessions_file.hpp"
 
 namespace sessiond::sessions {
@@ -19,6 +23,33 @@ bool plain(std::string_view raw) {
     if (byte < 0x20 || byte >= 0x7F || c == '\\') return false;
   }
   return true;
+}
+
+// What stands sealed in an entry. Everything else stays readable: ids, times, counters, route.
+constexpr std::array<std::string_view, 13> sealed_members{
+    "origin",         "deliveryContext",    "firstMessage", "description", "displayName",     "subject",
+    "skillsSnapshot", "systemPromptReport", "systemPrompt", "toolSchemas", "backgroundTasks", "backgroundJobGroups",
+    "context"};
+
+seal::Place place_of(std::string_view key, std::string_view member) { return {"entry", key, member}; }
+
+// Opens the members that are sealed, and keeps the text as the file has it.
+void open_entry(NamedEntry& entry, std::vector<std::string>& oddities) {
+  if (!seal::on() || !entry.entry->contains(R"({"e":1,"k":")")) return;
+  const std::string& active = seal::keys()->active().id();
+  json::Edit edit;
+  for (const json::Member& member : json::members(*entry.entry)) {
+    if (!seal::is_sealed(member.value)) continue;
+    entry.seal_again = entry.seal_again || seal::key_of(member.value) != active;
+    std::string plain;
+    if (seal::open(member.value, place_of(entry.key, json::unescape(member.name)), plain) && json::check(plain))
+      edit.put(json::unescape(member.name), std::move(plain));
+    else
+      oddities.push_back(
+          fmt::format("{} of the entry of {} is sealed and does not open", member.name, json::quote(entry.key)));
+  }
+  if (edit.empty()) return;
+  entry.stored = std::exchange(entry.entry, std::make_shared<const std::string>(json::apply(*entry.entry, edit)));
 }
 
 NamedEntry named(std::string_view name, RawEntry value) {
@@ -45,6 +76,8 @@ void join_duplicates(std::vector<NamedEntry>& entries, std::vector<std::string>&
     if (fresh) continue;
     oddities.push_back(fmt::format("the key {} appears twice; the last one counts", json::quote(entries[place].key)));
     entries[first->second].entry = std::exchange(entries[place].entry, nullptr);
+    entries[first->second].stored = std::exchange(entries[place].stored, nullptr);
+    entries[first->second].seal_again = entries[place].seal_again;
   }
   if (places.size() == entries.size()) return;
   places.clear();
@@ -73,10 +106,36 @@ Result<std::vector<NamedEntry>> parse_store(std::string_view text, std::vector<s
     if (json::kind(*entries.back().entry) != json::Kind::object) {
       oddities.push_back(
           fmt::format("the entry of {} is not an object; it is kept as it is", json::quote(entries.back().key)));
+    } else {
+      open_entry(entries.back(), oddities);
     }
   }
   join_duplicates(entries, oddities);
   return entries;
+}
+
+void seal_entry(NamedEntry& entry) {
+  if ((entry.stored && !entry.seal_again) || !entry.entry || !seal::on()) return;
+  entry.seal_again = false;
+  if (json::kind(*entry.entry) != json::Kind::object) return;
+  json::Edit edit;
+  for (const json::Member& member : json::members(*entry.entry)) {
+    std::string name = json::unescape(member.name);
+    if (std::ranges::find(sealed_members, name) == sealed_members.end()) continue;
+    if (member.value == "null" || seal::is_sealed(member.value)) continue;
+    std::string sealed = seal::seal(std::string(member.value), place_of(entry.key, name));
+    edit.put(std::move(name), std::move(sealed));
+  }
+  entry.stored = edit.empty() ? entry.entry : std::make_shared<const std::string>(json::apply(*entry.entry, edit));
+}
+
+void each_sealed_member(const NamedEntry& entry, const std::function<void(std::string_view)>& call) {
+  const RawEntry& stored = entry.stored ? entry.stored : entry.entry;
+  if (!stored || json::kind(*stored) != json::Kind::object) return;
+  for (const json::Member& member : json::members(*stored))
+    if (member.value != "null" &&
+        std::ranges::find(sealed_members, json::unescape(member.name)) != sealed_members.end())
+      call(member.value);
 }
 
 void append_store_line(std::string& out, const NamedEntry& entry, bool first) {
@@ -86,7 +145,13 @@ void append_store_line(std::string& out, const NamedEntry& entry, bool first) {
   } else {
     out.append("\"").append(entry.raw_name).append("\"");
   }
-  out.append(": ").append(*entry.entry);
+  if ((!entry.stored || entry.seal_again) && seal::on()) {
+    NamedEntry sealed{.key = entry.key, .entry = entry.entry};
+    seal_entry(sealed);
+    out.append(": ").append(sealed.stored ? *sealed.stored : *entry.entry);
+    return;
+  }
+  out.append(": ").append(entry.stored ? *entry.stored : *entry.entry);
 }
 
 std::string format_store(const std::vector<NamedEntry>& entries) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "store/fault_point.hpp"
+#include "store/seal/keys.hpp"
 #include "store/sessions/impl.hpp"
 #include "store/try.hpp"
 
@@ -154,7 +155,15 @@ Result<void> SessionsFile::Impl::sync_dirs() const {
   return store::sync_dir(files.previous.parent_path());
 }
 
-Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedEntry>& changes) {
+Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedEntry>& given) {
+  std::vector<NamedEntry> sealed;
+  if (seal::on()) {
+    sealed = given;
+    for (NamedEntry& entry : sealed) seal_entry(entry);
+    for (NamedEntry& entry : base) seal_entry(entry);  // once: from then on they have their sealed text
+    TRY(seal::reserve());
+  }
+  const std::vector<NamedEntry>& changes = seal::on() ? sealed : given;
   auto begin = Clock::now();  // without the time for which the lock was waited for
   CheckpointResult result;
   if (came_out) {

@@ -1,5 +1,5 @@
-"""A daemon whose journal's fdatasync can be held and made to fail, and whose wall clock can be put elsewhere (preload/preload.c,
-built when a test first asks for it)."""
+"""A daemon whose journal's fdatasync can be held and made to fail, whose wall clock can be put elsewhere, and whose disk is full for
+the index of the search (preload/preload.c, built when a test first asks for it)."""
 
 import functools
 import mmap
@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.sessiond import eventually
 
 SOURCE = Path(__file__).parent / "preload" / "preload.c"
-WORDS = ("hold", "waiting", "fail", "wall_ms", "loaded")
+WORDS = ("hold", "waiting", "fail", "wall_ms", "loaded", "full")
 _building = threading.Lock()  # classes run side by side
 _folder = tempfile.TemporaryDirectory(prefix="sd-preload-")  # gone with this process
 

@@ -8,7 +8,7 @@ import time
 
 from approvals_case import ApprovalsCase
 from harness.case import S, uid
-from harness.sessiond import eventually
+from harness.sessiond import SLOW, eventually
 from preload import preload
 
 HOUR = 3_600_000
@@ -182,7 +182,7 @@ class Approvals(ApprovalsCase):
         thread.start()
         time.sleep(0.2)
         self.assertIn(self.api.delete(S(run["key"])).status, (200, 204))
-        thread.join(5)
+        thread.join(5 * SLOW)
         self.problem(waiting[0], 404, "session_not_found")
         self.assertNotIn(asked["id"], [a["id"] for a in self.ok(self.person.get("/v1/approvals?open=true"), 200)["data"]])
 
@@ -207,7 +207,7 @@ class Approvals(ApprovalsCase):
         eventually(lambda: self.ok(self.person.get(self.place(run) + "?open=true"), 200)["data"], 5, what="the question")
         (asked,) = self.ok(self.person.get(self.place(run) + "?open=true"), 200)["data"]
         self.answer(run, asked)
-        thread.join(10)
+        thread.join(10 * SLOW)
         self.assertEqual(self.outcome(answers[0]), ("allow", "answer"))
 
     # -- who sees what

@@ -5,7 +5,7 @@ import pty
 import subprocess
 
 from approvals_case import ApprovalsCase
-from harness.sessiond import binary, eventually
+from harness.sessiond import SLOW, binary, eventually
 
 
 class Command(ApprovalsCase):
@@ -51,5 +51,5 @@ class Command(ApprovalsCase):
         self.assertEqual(self.outcome(self.ask(run, api=api, status=200)), ("allow", "session"))
         self.assertNotIn(b"\x1b[31m", seen)
         os.write(here, b"\x04")
-        self.assertEqual(process.wait(10), 0)
+        self.assertEqual(process.wait(10 * SLOW), 0)
         os.close(here)

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from harness.case import Case
+from harness.case import Case, uid
 from harness.sessiond import REPO, SLOW, binary, eventually
 
 COMMANDS = ("serve", "token", "config", "doctor", "backup", "restore", "version")
@@ -134,7 +134,7 @@ class Configuration(Case):
                 self.assertEqual(self.check(text).returncode, 1)
 
     def test_comments_are_allowed(self):
-        done = self.check('// one\n{ /* two */ "stateDir": "/tmp/x", // three\n }\n')
+        done = self.check(f'// one\n{{ /* two */ "stateDir": "/tmp/{uid()}", // three\n }}\n')
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_missing_file(self):

@@ -1,11 +1,14 @@
 """`sessiond doctor --repair` and `--migrate` (issue 3): what they change, what they keep, and that they do it once."""
 
+import base64
+import hashlib
 import json
 import os
 import subprocess
 import sys
 
 from harness.case import Case, S
+from harness.sealed import write_keys
 from harness.sessiond import binary
 
 
@@ -141,3 +144,82 @@ class Repair(Case):
         daemon.start()
         self.assertEqual(api.get(S(keys[0])).status, 200)
         self.assertEqual([p.name for p in directory.iterdir() if ".tmp" in p.name], [])
+
+
+class Lasting(Case):
+    """Blobs and logs of sessions: what is damaged in them is named, sealed or not, beside a daemon or without one."""
+
+    def faults(self, daemon, *checks):
+        report = json.loads(daemon.cli("doctor", "--json").stdout)
+        return [(f["level"], f["check"], f["path"], f["detail"]) for f in report["findings"] if f["level"] != "ok" and f["check"] in checks]
+
+    def prepared(self, sealed):
+        daemon = self.daemon_with(sealed)
+        api = daemon.client()
+        session = self.new("agent:main:r:a", api=api)
+        data = os.urandom(90_000)
+        part = {"type": "image", "data": base64.b64encode(data).decode(), "mimeType": "image/png"}
+        self.ok(api.post(S(session["key"], "main", "messages"), {"role": "user", "content": [part]}), 201)
+        for n in range(3):
+            self.ok(api.post(S(session["key"], "main", "log"), {"type": "server_tool", "tool": "t", "query": f"q{n}"}), 201)
+        daemon.checkpoint()
+        sha = hashlib.sha256(data).hexdigest()
+        logs = daemon.state / "agents/main/logs"
+        return daemon, session, daemon.state / "blobs/sha256" / sha[:2] / sha, logs / f"{session['sessionId']}.jsonl"
+
+    def daemon_with(self, sealed):
+        if not sealed:
+            return self.spawn({"sessionLog": "full", "store": {"encryption": {"keyFile": None}}})
+        keys = self.daemon.home / f"{self.id()}.json"
+        write_keys(keys, "k1")
+        return self.spawn({"sessionLog": "full", "store": {"encryption": {"keyFile": str(keys)}}})
+
+    def test_damage_is_named(self):
+        for sealed in (False, True):
+            for running in (True, False):
+                with self.subTest(sealed=sealed, running=running):
+                    daemon, session, blob, log = self.prepared(sealed)
+                    if not running:
+                        daemon.stop()
+                    looked = ("blobs", "logs", "encryption", "modes", "quarantine", "temporary", "kind")
+                    self.assertEqual(self.faults(daemon, *looked), [])
+                    whole, lines = blob.read_bytes(), log.read_bytes()
+                    self.assertEqual((whole.startswith(b'{"e":1'), lines.startswith(b'{"e":1')), (sealed, sealed))
+                    at = len(whole) // 2
+                    blob.write_bytes(whole[:at] + (b"A" if whole[at:at + 1] != b"A" else b"B") + whole[at + 1:])
+                    [(level, check, path, detail)] = self.faults(daemon, *looked)
+                    self.assertEqual((level, check, path), ("error", "blobs", str(blob)))
+                    self.assertIn(blob.name, detail)
+                    blob.write_bytes(whole)
+                    away = blob.rename(daemon.home / blob.name)
+                    [(level, check, path, detail)] = self.faults(daemon, *looked)
+                    self.assertEqual((level, check, path), ("error", "blobs", str(daemon.agent_dir() / f"{session['sessionId']}.jsonl")))
+                    self.assertIn(blob.name, detail)
+                    away.rename(blob)
+                    first, second, third = lines.splitlines(True)
+                    damaged = second.replace(b'","c":"', b'","c":"AAAA') if sealed else second[1:]
+                    log.write_bytes(first + damaged + third)
+                    [(level, check, path, detail)] = self.faults(daemon, *looked)
+                    self.assertEqual((level, check, path), ("warning", "logs", str(log)))
+                    self.assertIn(f"1 of 3 lines cannot be read, the first is line 2 at offset {len(first)}", detail)
+                    log.write_bytes(lines + b'{"seq":3,"ti')
+                    os.utime(log, (1, 1))  # what is fresh may be in flight
+                    found = self.faults(daemon, *looked)
+                    self.assertEqual([f[:3] for f in found if f[1] == "logs"], [] if running else [("warning", "logs", str(log))])
+                    self.assertEqual([f[1] for f in found if f[1] != "logs"], ["encryption"] if sealed else [])
+
+    def test_a_repair_ends_a_torn_log_and_the_next_line_follows(self):
+        for sealed in (False, True):
+            with self.subTest(sealed=sealed):
+                daemon, session, _, log = self.prepared(sealed)
+                daemon.stop()
+                lines = log.read_bytes()
+                log.write_bytes(lines + b'{"seq":3,"ti')
+                done = daemon.cli("doctor", "--json", "--repair")
+                self.assertEqual([step["action"] for step in json.loads(done.stdout)["repairs"]], ["logs"], done.stdout)
+                self.assertEqual(log.read_bytes(), lines)
+                daemon.start()
+                api = daemon.client()
+                self.ok(api.post(S(session["key"], "main", "log"), {"type": "server_tool", "tool": "t", "query": "q3"}), 201)
+                shown = api.get(S(session["key"], "main", "log")).json["data"]
+                self.assertEqual([(line["seq"], line["query"]) for line in shown], [(n, f"q{n}") for n in range(4)])

@@ -11,11 +11,12 @@ from harness.sessiond import REPO, Client, eventually
 
 # Every other GET route answers from the state of an agent. The routes of one run, one approval and all open approvals need a run; the
 # lists of a session show the same. Runners are known once they took one. Hooks are a file of their own.
-OF_NO_AGENT = {"/", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/schemas/{name}", "/v1/whoami", "/v1/policy/send", "/v1/events",
+OF_NO_AGENT = {"/", "/assets/{name}", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/schemas/{name}", "/v1/blobs/{sha256}", "/v1/whoami", "/v1/policy/send", "/v1/events",
                "/v1/agents/{agent}/events", "/v1/admin/streams", "/v1/admin/tokens", "/v1/admin/locks", "/v1/admin/audit",
                "/v1/admin/config", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/agents/{agent}/sessions/{key}/runs/{id}",
+               "/v1/agents/{agent}/sessions/{key}/runs/{id}/replay",
                "/v1/agents/{agent}/sessions/{key}/approvals/{id}", "/v1/approvals", "/v1/runners", "/v1/hooks", "/v1/hooks/{name}",
-               "/v1/agents/{agent}/messages"}  # finds by what is durable, and is 400 without a query
+               "/v1/search", "/v1/agents/{agent}/messages"}  # find by what is durable, and are 400 without a query
 
 
 def routes():
@@ -64,7 +65,7 @@ class Durable(Case):
 
     def reads(self, key, message="none", agent="main"):
         paths = [path.replace("{agent}", agent).replace("{key}", key).replace("{id}", message)
-                 .replace("{stream}", "memoryEvents") for path in routes()]
+                 .replace("{stream}", "memoryEvents").replace("{name}", "backgroundTasks") for path in routes()]
         self.assertGreater(len(paths), 10)
         return [("GET", path) for path in paths] + [("POST", "/v1/policy/evaluate", {"sessionKey": key, "channel": "slack"})]
 
@@ -109,6 +110,7 @@ class Durable(Case):
     def full_session(self):
         key = f"agent:main:slack:channel:{uid()}"
         self.new(key, displayName="before")
+        self.ok(self.api.put(S(key, "main", "snapshots", "backgroundTasks"), {"id": "t1"}), 200)
         self.say(key)
         self.say(key, query="?topic=7")
         self.ok(self.api.post(S(key, "main", "spawn"), {"label": "child"}), 201)

@@ -33,8 +33,8 @@ class Agents(Case):
         dir_ = self.daemon.agent_dir("made-elsewhere")
         other.write(dir_ / "s1.jsonl", header("s1") + line("hello"))
         other.write(dir_ / "sessions.json", json.dumps({"agent:made-elsewhere:x": {"sessionId": "s1", "updatedAt": 5}}))
+        stream.wait_for(lambda e: e.data.get("agent") == "made-elsewhere", 10)  # before it, a read may be cacheTtlMs old
         self.assertEqual(self.texts("agent:made-elsewhere:x", "made-elsewhere"), ["hello"])
-        stream.wait_for(lambda e: e.data.get("agent") == "made-elsewhere", 10)
         other.write(dir_ / "s1.jsonl", line("and more"))
         stream.wait_for(lambda e: e.type == "message.appended" and e.data["agent"] == "made-elsewhere"
                         and e.data["data"]["message"]["seq"] == 1, 10)

@@ -9,6 +9,8 @@ METHODS = ("get", "put", "post", "delete", "patch")
 
 
 class Document(Case):
+    config = {"sessionLog": "full"}
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -107,6 +109,9 @@ class Document(Case):
         named = S(key, "main", "runs", run["runId"])
         post(one + "/runs", S(key, "main", "runs"), {}, 202)
         post(one + "/runs/{id}/events", named + "/events", {"fence": run["lease"]["fence"], "events": [{"type": "step.started", "step": 1}]}, 200)
+        post(one + "/log", S(key, "main", "log"), {"type": "provider_request", "runId": run["runId"], "messagesRef": {"throughSeq": 0, "query": "view=llm"}}, 201)
+        self.assertTrue(get(one + "/log", S(key, "main", "log"))["data"])
+        get(one + "/runs/{id}/replay", named + "/replay")
         asked = post(one + "/approvals", S(key, "main", "approvals"), {"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "bash",
                                                                       "args": {"command": "ls"}, "callId": "c1"}, 201)
         get("/v1/approvals", "/v1/approvals")

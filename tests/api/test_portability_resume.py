@@ -79,7 +79,11 @@ class Resume(Case):
 
     def test_10_lists_and_absent_sessions(self):
         agent = "l" + uid(8).lower()
-        keys = [self.new(f"agent:{agent}:{n}")["key"] for n in range(3)]
+        keys = []
+        for n in range(3):
+            session = self.new(f"agent:{agent}:{n}")
+            keys.append(session["key"])
+            self.wait_past(session)
         self.say(keys[0], agent=agent)
         listed = self.ok(self.api.get(f"/v1/agents/{agent}/sessions"))["data"]
         self.assertEqual([s["key"] for s in listed], [keys[0], keys[2], keys[1]])

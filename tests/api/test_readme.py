@@ -32,9 +32,9 @@ FOLDERS = ("config", "store", "transcripts", "policy", "formats", "daemon", "tes
 
 
 def documents():
-    """The names of all documents; build folders have Markdown of others."""
+    """The names of all documents; build folders and npm's packages have Markdown of others."""
     found = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))]
-    return sorted(str(path.relative_to(ROOT)) for path in found)
+    return sorted(str(path.relative_to(ROOT)) for path in found if "node_modules" not in path.parts)
 
 
 def document(name):

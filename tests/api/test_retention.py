@@ -267,7 +267,7 @@ class ManyAgents(Kept):
         self.a = daemon.start().client()
         self.ok(self.a.get("/v1/agents/a3/sessions"), 200)
         self.assertEqual(self.maintain(keep=0)["count"], 20)
-        eventually(lambda: self.in_memory() <= 2, what="the leaving of all but a3, and main, which the start looked at")
+        eventually(lambda: self.in_memory() <= 2, timeout=30, what="the leaving of all but a3, and main, which the start looked at")
 
 
 class Orphans(Kept):

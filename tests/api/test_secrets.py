@@ -5,7 +5,7 @@ import os
 import signal
 
 from harness.case import Case, S, json, uid
-from harness.sessiond import eventually
+from harness.sessiond import SLOW, eventually
 
 # Put together here, so that no file of the repository holds what looks like a key.
 GITHUB = "ghp" + "_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
@@ -177,7 +177,7 @@ class NowhereElse(Case):
         self.ask("POST", "/v1/admin/doctor")
         self.daemon.checkpoint()
         self.daemon.process.send_signal(signal.SIGABRT)
-        self.assertEqual(self.daemon.process.wait(30), -signal.SIGABRT)
+        self.assertEqual(self.daemon.process.wait(30 * SLOW), -signal.SIGABRT)
         self.daemon._join()
         self.daemon.process = None
         self.look()

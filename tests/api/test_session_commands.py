@@ -229,7 +229,7 @@ class Completion(Case):
         for complete in (self.in_bash, self.in_zsh, self.in_fish):
             with self.subTest(complete.__name__):
                 self.assertIn("sessions", complete(""))
-                self.assertEqual(complete("se"), ["serve", "sessions"])
+                self.assertEqual(sorted(complete("se")), ["search", "serve", "sessions"])
                 self.assertEqual(complete("sessions", "un"), ["unarchive"])
                 self.assertEqual(complete("sessions", "prune", "--old"), ["--older-than"])
                 self.assertEqual(complete("token", "create", "--key-"), ["--key-prefix"])

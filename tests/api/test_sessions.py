@@ -6,6 +6,7 @@ import json
 import socket
 
 from harness.case import Case, S, uid
+from harness.sessiond import SLOW
 
 UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 ALL = "/v1/agents/main/sessions"
@@ -261,7 +262,7 @@ class Preconditions(Case):
             head = (f"PATCH {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.api.token}\r\nIf-Match: {etag}\r\n"
                     f"Content-Type: application/merge-patch+json\r\nContent-Length: {len(body)}\r\n\r\n").encode()
             with contextlib.ExitStack() as stack:
-                sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", self.daemon.port), 30)) for _ in range(8)]
+                sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", self.daemon.port), 30 * SLOW)) for _ in range(8)]
                 for one in sockets:
                     one.sendall(head + body)
                 answers = [http.client.HTTPResponse(one) for one in sockets]

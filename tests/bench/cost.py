@@ -57,9 +57,10 @@ LENGTH = re.compile(r"\d+")
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(REPO / "build" / "release" / "sessiond"))
-    parser.add_argument("--only", default="", help="scenarios whose name contains this")
+    parser.add_argument("--only", action="append", default=[], help="scenarios whose name contains this; may be given again")
     parser.add_argument("--update", action="store_true", help="lower the budget to what was counted")
     parser.add_argument("--keep", metavar="DIR", help="copy each scenario's counts there, for callgrind_annotate")
+    parser.add_argument("--search", action="store_true", help="with the index of the search, whose thread is counted too")
     return parser.parse_args()
 
 
@@ -143,9 +144,10 @@ class FrozenClock:
 class Counted:
     """The daemon under callgrind."""
 
-    def __init__(self, keep):
+    def __init__(self, keep, search):
         self.keep, self.dumps = keep, 0
-        self.daemon = Daemon(config={"store": {"checkpointDuty": 0.001}})
+        # The index of the search has a thread of its own and gathers what it is behind: its share would be another one in each run.
+        self.daemon = Daemon(config={"store": {"checkpointDuty": 0.001}, "search": {"enabled": search}})
         self.out = str(self.daemon.home / "callgrind.out")
         self.vgdb = f"--vgdb-prefix={self.daemon.home / 'vgdb'}"
         self.clock = FrozenClock(self.daemon.home)
@@ -335,9 +337,13 @@ def reader(counted, append):
     return Counter({part: (many[part] - few[part]) / more for part in OF_READER})
 
 
+def is_wanted(name, options):
+    return not options.only or any(part in name for part in options.only)
+
+
 def count_all(options):
     """{scenario: instructions by part}"""
-    counted = Counted(options.keep)
+    counted = Counted(options.keep, options.search)
     costs = {}
     try:
         prepare_state(counted.daemon.state)
@@ -348,9 +354,9 @@ def count_all(options):
             operation()
         counted.settle()
         for name, operation, count in all_scenarios:
-            if options.only in name:
+            if is_wanted(name, options):
                 costs[name] = counted.measure(name, operation, count)
-        if options.only in "reader":
+        if is_wanted("reader", options):
             append = next(operation for name, operation, _ in all_scenarios if name == "append 100 B")
             costs["reader"] = reader(counted, append)
     finally:

@@ -2,10 +2,10 @@
 """make bench: what an operation costs as things grow, and what a small request waits beside a big one.
 
 1. Processor time of the daemon for each operation (all threads, user and system), in µs: over stores of 100 to 1 000 000 sessions,
-   transcripts of 10 to 2 000 000 lines, and entries of 1 to 100 KB. Flat is good. What is done behind the answer (checkpoints of a
-   sessions.json of that size) is in it.
+   transcripts of 10 to 2 000 000 lines, entries of 1 to 100 KB, and of an event to 1 to 10 000 readers. Flat is good. What is done behind
+   the answer (checkpoints of a sessions.json of that size) is in it.
 2. Beside each job that takes long (a list that looks at every session, a whole transcript, a model's view of a long one, a reply of 200
-   sessions, a backup) another connection gets one small session again and again: its p99.
+   sessions, an export, a backup) another connection gets one small session again and again: its p99.
 
 Needs the release build and Python 3.
 """
@@ -15,6 +15,9 @@ import contextlib
 import http.client
 import json
 import os
+import resource
+import selectors
+import socket
 import sys
 import time
 
@@ -34,6 +37,7 @@ def arguments():
     parser.add_argument("--sessions", type=int, nargs="+", default=[100, 10_000, 100_000, 1_000_000])
     parser.add_argument("--lines", type=int, nargs="+", default=[10, 10_000, 200_000, 2_000_000])
     parser.add_argument("--kilobytes", type=int, nargs="+", default=[1, 10, 100])
+    parser.add_argument("--readers", type=int, nargs="+", default=[1, 10, 100, 1000, 10_000])
     parser.add_argument("--requests", type=int, default=4000, help="for each figure")
     parser.add_argument("--seconds", type=float, default=5, help="that each long job goes on, beside the small request")
     parser.add_argument("--only", choices=("growth", "beside"))
@@ -150,6 +154,60 @@ def grow_entries(options):
     row("append", figures)
 
 
+class Reader:
+    """An event stream of which only the ends of events are looked at."""
+
+    def __init__(self, daemon):
+        self.socket = socket.create_connection(("127.0.0.1", daemon.port), 60)
+        self.socket.sendall(f"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {daemon.token}\r\n\r\n".encode())
+        self.rest = b""
+        while b"event: stream.hello" not in self.rest or not self.rest.endswith(b"\n\n"):
+            self.rest += self.socket.recv(1 << 16)
+        self.rest = b""
+
+    def read(self):
+        """How many messages came."""
+        self.rest += self.socket.recv(1 << 16)
+        whole, end, self.rest = self.rest.rpartition(b"\n\n")
+        return (whole + end).count(b"event: message.appended\n")
+
+
+def grow_readers(options):
+    """Each event is sent when every reader has the one before."""
+    events = 50
+    body = json.dumps({"role": "user", "text": "x" * 100})
+    print(f"\nµs an event of 100 bytes, by readers ({events} events, one at a time)\n  " + " " * 34
+          + "".join(f"{n:>12}" for n in options.readers))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    figures = {"an event, to all": [], "each reader": []}
+    with contextlib.ExitStack() as stack:
+        life = Life(options, stack, {"limits": {"connections": max(options.readers) + 100}})
+        write_sessions(life.state, store_entries(10))
+        daemon = life.start()
+        selector = stack.enter_context(selectors.DefaultSelector())
+        session = stack.enter_context(Session(daemon))
+        open_readers = 0
+        for count in options.readers:
+            for _ in range(count - open_readers):
+                reader = Reader(daemon)
+                stack.callback(reader.socket.close)
+                selector.register(reader.socket, selectors.EVENT_READ, reader)
+            open_readers = count
+            settle(daemon)
+            before = cpu_s(daemon)
+            for _ in range(events):
+                session.call("POST", messages(KEY), body)
+                came = 0
+                while came < count:
+                    came += sum(key.data.read() for key, _ in selector.select(60))
+            spent = (cpu_s(daemon) - before) * 1e6 / events
+            figures["an event, to all"].append(spent)
+            figures["each reader"].append(spent / count)
+    for name, values in figures.items():
+        row(name, values)
+
+
 class Job(Beside):
     """Asks the same big thing again and again while in scope."""
 
@@ -193,6 +251,7 @@ def measure_beside(options, targets):
                 "200 messages of 1 000 000": big + "/messages?limit=200",
                 "the whole transcript, 400 MB": big + "/transcript",
                 "a model's view of it": big + "/messages?view=llm&maxMessages=2000",
+                "an export of it": big + "/export?format=jsonl",
                 "a backup": "/v1/admin/backup"}
         with Session(daemon) as session:
             session.call("GET", "/v1/agents/main/sessions?limit=1")
@@ -216,6 +275,7 @@ def main():
     targets = Targets()
     if options.only in (None, "growth"):
         grow_entries(options)
+        grow_readers(options)
         grow_transcript(options)
         grow_sessions(options)
     if options.only in (None, "beside"):

@@ -5,9 +5,12 @@ rewrite  sessions.json read, parsed, changed, written whole to a temporary file 
 sqlite   WAL, synchronous=FULL (a commit is on disk when it returns), one transaction a request, one connection, in process, no HTTP.
          More connections would wait for the same write lock.
 redis    appendonly yes, appendfsync always, over TCP with the same load client and as many connections; it too syncs once for all that
-         wait. Only if redis-server is installed.
+         wait. An append is XADD, a patch HSET. Only if redis-server is installed.
+nginx    `return 200` with a body of the same size, one worker, no access log, same load client: it reads nothing and knows nothing, so this
+         is what HTTP itself costs. Only if nginx is installed.
 """
 
+import http.client
 import json
 import os
 import random
@@ -128,11 +131,83 @@ class Redis:
                 time.sleep(0.02)
         return False
 
-    def append(self, seconds):
-        return self.load("redis-append", port=self.port, pid=self.process.pid, seconds=seconds)
+    def append(self, seconds, connections=None):
+        return self.load("redis-append", port=self.port, pid=self.process.pid, seconds=seconds, connections=connections)
 
-    def patch(self, seconds):
-        return self.load("redis-patch", port=self.port, pid=self.process.pid, seconds=seconds)
+    def patch(self, seconds, connections=None):
+        return self.load("redis-patch", port=self.port, pid=self.process.pid, seconds=seconds, connections=connections)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(15)
+
+
+NGINX_CONF = """
+daemon off;
+worker_processes 1;
+pid {prefix}/nginx.pid;
+error_log {prefix}/error.log warn;
+{user}
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  tcp_nodelay on;
+  keepalive_requests 1000000000;
+  client_body_temp_path {prefix}/body;
+  proxy_temp_path {prefix}/proxy;
+  fastcgi_temp_path {prefix}/fastcgi;
+  uwsgi_temp_path {prefix}/uwsgi;
+  scgi_temp_path {prefix}/scgi;
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      default_type application/json;
+      return 200 "{body}";
+    }}
+  }}
+}}
+"""
+
+
+class Nginx:
+    name = "nginx return 200"
+
+    @staticmethod
+    def binary():
+        return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+    def __init__(self, directory, load, body_bytes):
+        self.load = load
+        prefix = os.path.join(directory, "nginx")
+        os.mkdir(prefix)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        config = os.path.join(prefix, "nginx.conf")
+        with open(config, "w", encoding="ascii") as out:
+            out.write(NGINX_CONF.format(prefix=prefix, port=self.port, body="x" * body_bytes, user="user root;" if os.geteuid() == 0 else ""))
+        with open(os.path.join(prefix, "log"), "wb") as log:
+            self.process = subprocess.Popen([self.binary(), "-p", prefix, "-e", os.path.join(prefix, "error.log"), "-c", config],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+                connection.request("GET", "/")
+                if connection.getresponse().status == 200:
+                    return
+            except OSError:
+                time.sleep(0.02)
+        self.stop()
+        raise SystemExit("nginx does not start")
+
+    def worker(self):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as children:
+            return int(children.read().split()[0])
+
+    def get(self, seconds, connections=None):
+        return self.load("get-any", port=self.port, pid=self.worker(), seconds=seconds, connections=connections)
 
     def stop(self):
         if self.process.poll() is None:

@@ -32,10 +32,16 @@ Reply read_http(std::string_view bytes) {
   return {.state = status[0] == '2' ? Reply::State::good : Reply::State::refused, .size = size};
 }
 
-// Only what RPUSH and HSET answer: one line.
+// Only what XADD and HSET answer: one line, or $<length> and a line of that length.
 Reply read_redis(std::string_view bytes) {
-  const std::size_t end = bytes.find("\r\n");
+  std::size_t end = bytes.find("\r\n");
   if (end == bytes.npos) return {};
+  if (bytes[0] == '$') {
+    std::size_t length = 0;
+    if (std::from_chars(bytes.data() + 1, bytes.data() + end, length).ec != std::errc()) return unreadable;
+    end += 2 + length;
+    return bytes.size() < end + 2 ? Reply{} : Reply{.state = Reply::State::good, .size = end + 2};
+  }
   if (bytes[0] != ':' && bytes[0] != '+' && bytes[0] != '-') return unreadable;
   return {.state = bytes[0] == '-' ? Reply::State::refused : Reply::State::good, .size = end + 2};
 }

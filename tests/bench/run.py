@@ -4,7 +4,7 @@
 One daemon, one store of 10 000 sessions on a real disk. 64 keep-alive connections in a closed loop (each sends its next request when
 it has its reply), every write answered only when it is on disk. The scenarios and the peers take turns, several rounds; the table has
 the medians, and the least and the most. Any reply that is not 2xx fails the run, and so does a message that was acknowledged and is
-not counted by its session afterwards. Needs Python 3 and nothing else.
+not counted by its session afterwards. Needs Python 3; compares with Redis and nginx where redis-server and nginx are installed.
 """
 
 import argparse
@@ -26,13 +26,23 @@ import peers  # noqa: E402
 from daemon import CheckpointCounter, Daemon, need  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SCENARIOS = [  # name in the table, scenario of the client, sessions
-    ("append, 1 session", "append", 1),
-    ("append, 64 sessions", "append", 64),
-    ("patch, 1 session", "patch", 1),
-    ("patch, 64 sessions", "patch", 64),
-    ("get, 1 session", "get", 1),
-    ("inbound, 64 peers", "inbound", 64),
+SCENARIOS = [  # name in the table, scenario of the client, sessions, connections if not those of --connections
+    ("append, 1 session", "append", 1, None),
+    ("append, 1 session, 1 connection", "append", 1, 1),
+    ("append, 64 sessions", "append", 64, None),
+    ("patch, 1 session", "patch", 1, None),
+    ("patch, 1 session, 1 connection", "patch", 1, 1),
+    ("patch, 64 sessions", "patch", 64, None),
+    ("get, 1 session", "get", 1, None),
+    ("inbound, 64 peers", "inbound", 64, None),
+]
+RATIOS = [  # ours, the peer's, at least so many times its requests a second
+    ("append, 1 session", "append: redis appendfsync=always", 0.9),
+    ("append, 1 session, 1 connection", "append: redis appendfsync=always, 1 connection", 0.9),
+    ("patch, 1 session", "patch: redis appendfsync=always", 0.9),
+    ("get, 1 session", "get: nginx return 200", 0.6),
+    ("append, 64 sessions", "append, 1 session", 0.95),
+    ("patch, 64 sessions", "patch, 1 session", 0.95),
 ]
 
 
@@ -61,9 +71,9 @@ class Client:
         self.token_file = token_file
         self.next_number = 0
 
-    def __call__(self, scenario, port, pid, sessions=1, seconds=0.0, count=0, first=None):
+    def __call__(self, scenario, port, pid, sessions=1, seconds=0.0, count=0, first=None, connections=None):
         command = [self.options.client, "--scenario", scenario, "--port", str(port), "--pid", str(pid),
-                   "--sessions", str(sessions), "--connections", str(self.options.connections),
+                   "--sessions", str(sessions), "--connections", str(connections or self.options.connections),
                    "--seconds", str(seconds), "--count", str(count),
                    "--first", str(self.next_number if first is None else first),
                    "--idempotency-keys", "1" if self.options.idempotency_keys else "0"]
@@ -99,20 +109,24 @@ def measure(options, daemon, client, all_peers):
     checkpoints = {}
     syncs = []
 
-    def scenario(name, kind, sessions):
+    def scenario(name, kind, sessions, connections):
         def run():
             with CheckpointCounter(daemon.sessions_file()) as counter:
-                result = client(kind, daemon.port, daemon.pid, sessions, options.seconds)
+                result = client(kind, daemon.port, daemon.pid, sessions, options.seconds, connections=connections)
             daemon.check_alive()
             checkpoints.setdefault(name, []).append(counter.count)
             return result
         return run
 
-    turns = [(name, scenario(name, kind, sessions)) for name, kind, sessions in SCENARIOS]
+    turns = [(name, scenario(name, *rest)) for name, *rest in SCENARIOS]
     for peer in all_peers:
-        for kind in ("append", "patch"):
+        for kind in ("append", "patch", "get"):
             if hasattr(peer, kind):
                 turns.append((f"{kind}: {peer.name}", lambda peer=peer, kind=kind: getattr(peer, kind)(options.seconds)))
+        if isinstance(peer, peers.Redis):
+            for kind in ("append", "patch"):
+                turns.append((f"{kind}: {peer.name}, 1 connection",
+                              lambda peer=peer, kind=kind: getattr(peer, kind)(options.seconds, connections=1)))
     if options.only:
         turns = [turn for turn in turns if options.only in turn[0]]
     results = {name: [] for name, _ in turns}
@@ -145,15 +159,6 @@ def print_table(results, checkpoints):
     print("\nserver us, client us: CPU time a request, all threads. checkpoints: sessions.json replaced during one run (median).")
 
 
-def print_ratios(results):
-    for kind in ("append", "patch"):
-        ours = results.get(f"{kind}, 1 session")
-        for name, each in results.items():
-            if ours and name.startswith(kind + ": "):
-                ratio = median(ours, "perSecond") / median(each, "perSecond")
-                print(f"{kind}, 1 session: {ratio:,.1f} x {name.split(': ', 1)[1]}")
-
-
 def targets(results, checkpoints, fdatasync_ms):
     """Prints each target and whether it is met; true when all are."""
     rate = {name: median(each, "perSecond") for name, each in results.items()}
@@ -167,10 +172,10 @@ def targets(results, checkpoints, fdatasync_ms):
         lines.append((rate["patch, 1 session"] >= 15_000 and running,
                       f"patch >= 15 000/s while checkpoints go on: {rate['patch, 1 session']:.0f}"
                       + ("" if running else ", but a run saw no checkpoint")))
-    for kind in ("append", "patch"):
-        one, many = rate.get(f"{kind}, 1 session"), rate.get(f"{kind}, 64 sessions")
-        if one and many:
-            lines.append((many >= 0.8 * one, f"{kind} over 64 sessions at least 0.8 of one: {many / one:.2f}"))
+    for ours, others, goal in RATIOS:
+        if ours in rate and others in rate:
+            ratio = rate[ours] / rate[others]
+            lines.append((ratio >= goal, f"{ours} at least {goal} x {others}: {ratio:.2f}"))
     print()
     for met, text in lines:
         print(f"{'does not apply' if met is None else 'met' if met else 'MISSED':<15}{text}")
@@ -212,6 +217,10 @@ def main():
         if peers.Redis.binary():
             all_peers.append(peers.Redis(directory, client))
             stoppable.append(all_peers[-1])
+        if peers.Nginx.binary():
+            _, body = daemon.request("GET", "/v1/agents/main/sessions/agent:main:bench:direct:u00000000")
+            all_peers.append(peers.Nginx(directory, client, len(body)))
+            stoppable.append(all_peers[-1])
         results, checkpoints, syncs = measure(options, daemon, client, all_peers)
         fdatasync = statistics.median([fdatasync, *syncs])
 
@@ -220,7 +229,8 @@ def main():
         print(peers.__doc__.replace("\n\n", "\n"))
         if not peers.Redis.binary():
             print("redis-server is not installed: not compared.")
-        print_ratios(results)
+        if not peers.Nginx.binary():
+            print("nginx is not installed: not compared.")
         all_met = targets(results, checkpoints, fdatasync)
         check_counts(daemon, results)
         if options.json:

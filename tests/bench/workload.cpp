@@ -74,13 +74,14 @@ std::optional<PreparedRequest> prepare(std::string_view scenario, const Target& 
     return PreparedRequest(http(target, "POST", sessions + "/" + mine + "/messages", json, message));
   if (scenario == "patch")
     return PreparedRequest(http(target, "PATCH", sessions + "/" + mine, "application/merge-patch+json", label));
+  if (scenario == "get-any") return PreparedRequest(http(target, "GET", "/" + mine, "", ""));  // of another server
   if (scenario == "get") return PreparedRequest(http(target, "GET", sessions + "/" + mine, "", ""));
   if (scenario == "inbound") {
     const std::string body = R"({"agent":")" + target.agent + R"(","channel":"bench","chatType":"direct","peer":")" +
                              peer(session) + R"(","text":")" + message_text(target.text_bytes) + "\"}";
     return PreparedRequest(http(target, "POST", "/v1/inbound", json, body));
   }
-  if (scenario == "redis-append") return PreparedRequest(resp({"RPUSH", "messages:" + mine, message}));
+  if (scenario == "redis-append") return PreparedRequest(resp({"XADD", "messages:" + mine, "*", "message", message}));
   if (scenario == "redis-patch") return PreparedRequest(resp({"HSET", "session:" + mine, "label", "bench-########"}));
   return std::nullopt;
 }

@@ -10,7 +10,7 @@ from harness.sessiond import SLOW, eventually
 # Every durable type: EventSource gives a page only those it names.
 TYPES = ["session.created", "session.updated", "session.reset", "session.archived", "session.unarchived",
          "session.resumed", "session.forked", "context.cleared",
-         "session.deleted", "message.appended", "topic.created", "topic.deleted", "policy.changed", "policy.denied", "lock.evicted", "lock.expired",
+         "session.deleted", "message.appended", "log.appended", "cost.exceeded", "topic.created", "topic.deleted", "policy.changed", "policy.denied", "lock.evicted", "lock.expired",
          "store.repaired", "store.degraded", "store.external_change", "transcript.renumbered", "config.reloaded", "token.created",
          "token.revoked", "retention.notice", "archive.destroyed", "stream.gap"]
 

@@ -5,6 +5,7 @@ import json
 from itertools import count
 
 from harness.case import text_of
+from harness.sealed import plain_bytes
 from harness.sessiond import Client, S
 from world import transcript
 
@@ -216,6 +217,6 @@ def texts_of(file):
     """Texts of a transcript file; every line must be whole."""
     if not file.exists():
         return []
-    raw = file.read_bytes()
+    raw = plain_bytes(file)
     assert not raw or raw.endswith(b"\n"), f"{file.name} ends in half a line"
     return [text_of(entry["message"]) for entry in map(json.loads, raw.splitlines()) if entry["type"] == "message"]

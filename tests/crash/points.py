@@ -20,11 +20,14 @@ import traceback
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
+import blob_cases  # noqa: E402
 import context_cases  # noqa: E402
 import delivery_cases  # noqa: E402
+import log_cases  # noqa: E402
 import maintenance_cases  # noqa: E402
 import point_cases  # noqa: E402
 import run_cases  # noqa: E402
+import search_cases  # noqa: E402
 import transfer_cases  # noqa: E402
 from harness.sessiond import REPO  # noqa: E402
 
@@ -58,7 +61,7 @@ def main():
     os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     runs = [(kind, point, turn) for kind in (*point_cases.CASES, *maintenance_cases.CASES, *context_cases.CASES,
                                  *run_cases.CASES, *delivery_cases.CASES,
-                                 *transfer_cases.CASES) for turn, point in enumerate(kind.points)
+                                 *transfer_cases.CASES, *blob_cases.CASES, *log_cases.CASES, *search_cases.CASES) for turn, point in enumerate(kind.points)
             if options.k in f"{kind.__name__} {point}"]
     reached, failed = set(), 0
     if options.without:

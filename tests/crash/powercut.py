@@ -3,11 +3,12 @@
 
     tests/crash/powercut.py --binary PATH [--rounds 20] [--seed N] [--writers 8] [--earlier-boot]
 
-A round: writers append, patch, post inbound messages, reset and delete; at a random call the shim drops un-fsync'ed pages and names, all or
-any subset of them (shim/power.hpp), and kills the daemon. sessions.json is a whole generation. After the next start everything acknowledged
-is there once, what has no answer at most once and once after a retry with the same key, the stream has no hole, and log, API, sessions.json
-and transcripts agree. Some cuts hit the start itself.
---earlier-boot: in shared mode, and each start finds locks of an earlier boot of the machine on every file. The last line is `N passed, N failed`.
+A round: writers append, patch, post inbound messages and media, reset, delete and lead runs whose log is kept; at a random call the shim drops
+un-fsync'ed pages and names, all or any subset of them (shim/power.hpp), and kills the daemon. sessions.json is a whole generation. After the next
+start everything acknowledged is there once, media to the byte, what has no answer at most once and once after a retry with the same key, the stream
+has no hole, and journal, API, sessions.json, transcripts and the files of the logs agree. Some cuts hit the start itself.
+--earlier-boot: in shared mode, and each start finds locks of an earlier boot of the machine on every file.
+The line before the last counts also media and lines of logs. The last line is `N passed, N failed`.
 """
 
 import argparse
@@ -23,7 +24,8 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 from harness import sessiond  # noqa: E402
-from promises import Promises, append, create, delete, inbound, patch, reset  # noqa: E402
+from harness.lasting import LASTING, Runner, doctor_faults  # noqa: E402
+from promises import STREAM, Promises, append, append_media, create, delete, inbound, of_run, patch, reset  # noqa: E402
 from shim import ShimmedDaemon  # noqa: E402
 from world import SHARED, leave_locks  # noqa: E402
 
@@ -33,7 +35,13 @@ class Writer:
 
     def __init__(self, number, seed):
         self.number, self.dice, self.sent, self.requests = number, random.Random(f"{seed} {number}"), 0, []
-        self.key = None
+        self.key = self.run_key = None
+        self.runner = Runner(f"r{number}")
+
+    def begin(self):
+        """What it was doing to its sessions is not known: it goes on with others."""
+        self.requests, self.key, self.run_key = [], None, None
+        self.runner.forget()
 
     def next(self):
         self.sent += 1
@@ -42,6 +50,13 @@ class Writer:
         if self.key is None:
             self.key = f"agent:main:cut:{name}"
             return create(self.key)
+        if self.run_key is None:
+            self.run_key = f"agent:main:cut:run:{name}"
+            return create(self.run_key)
+        if kind > 0.75:
+            return of_run(self.runner, self.run_key)
+        if kind > 0.65:
+            return append_media(self.key, name)
         if kind < 0.10:
             return patch(self.key, name)
         if kind < 0.20:
@@ -61,6 +76,8 @@ class Writer:
                 return
             if request.outcome != "acknowledged":
                 raise AssertionError(f"{request}: {reply}")
+            if request.lines:
+                self.runner.take(reply, request.lines)
 
 
 def sound_store(daemon):
@@ -73,7 +90,7 @@ def sound_store(daemon):
 class Cuts:
     def __init__(self, seed, writers, earlier_boot):
         self.dice, self.seed, self.earlier_boot = random.Random(seed), seed, earlier_boot
-        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}, **(SHARED if earlier_boot else {})})
+        self.daemon = ShimmedDaemon({"journal": {"segmentBytes": 64 << 10}, **LASTING, **(SHARED if earlier_boot else {})})
         self.promises = Promises()
         self.writers = [Writer(i, seed) for i in range(writers)]
         self.last_id = None
@@ -87,7 +104,7 @@ class Cuts:
 
     def start_and_stream(self):
         self.start()
-        return self.daemon.client().stream("/v1/events", self.last_id)
+        return self.daemon.client().stream(STREAM, self.last_id)
 
     def round(self, number):
         daemon, disk = self.daemon, self.daemon.disk
@@ -123,6 +140,7 @@ class Cuts:
         self.check()
         if daemon.stop() != 0:
             self.promises.faults.append("exit code")
+        self.promises.faults += doctor_faults(daemon)
 
     def write(self, writer, token):
         try:
@@ -135,8 +153,12 @@ class Cuts:
         for writer in self.writers:
             self.classes.update(request.outcome for request in writer.requests)
             self.promises.requests += writer.requests
-            writer.requests = []
-            writer.key = None  # what it was doing to it is not known
+        for request in (request for writer in self.writers for request in writer.requests):
+            if request.outcome == "acknowledged":
+                self.classes["media"] += bool(request.medium)
+                self.classes["lines of logs"] += len(request.lines)
+        for writer in self.writers:
+            writer.begin()
         self.promises.streams = [self.events]
         self.promises.check(self.daemon.client(), self.daemon)
 

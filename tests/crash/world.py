@@ -44,7 +44,7 @@ class Reader:
         deadline = time.monotonic() + patience * SLOW
         while True:
             try:
-                self.stream = self.client.stream("/v1/events", self.last_id)
+                self.stream = self.client.stream("/v1/events?types=*,log.*", self.last_id)
                 return
             except OSError:
                 if time.monotonic() > deadline:

@@ -67,7 +67,7 @@ class Attacker:
         """Sends a request; its status (0: cut off). With read=False the answer is left where it is."""
         raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            sock = socket.create_connection(("127.0.0.1", self.port), 30) if not read or self.sock is None else self.sock
+            sock = socket.create_connection(("127.0.0.1", self.port), 30 * SLOW) if not read or self.sock is None else self.sock
             if read:
                 self.sock = sock
             sock.sendall(self.head(method, path, None if body is None else len(raw), **more) + raw)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 import unittest
 
 from harness.sessiond import EVENT_ID, S, Daemon, uid
@@ -125,6 +126,12 @@ class Case(unittest.TestCase):
         self.assertRegex(text, EVENT_ID)
 
     # -- doing -------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def wait_past(session):
+        """Waits until a change would be later than this session's: orders by time go by milliseconds."""
+        while time.time() * 1000 <= session["updatedAt"] + 1:
+            time.sleep(0.0005)
 
     def new(self, key=None, api=None, **entry):
         """A new session of agent main; its Session. A key of its own unless one is given."""

@@ -1,8 +1,8 @@
 """Starts the real daemon in a world of its own (state, HOME, XDG_CONFIG_HOME in one temporary directory) and talks to it.
 
 SESSIOND_BINARY names the program (else build/release/sessiond of this tree); SESSIOND_TEST_SLOW multiplies every timeout,
-for sanitizer builds. Nothing here knows how the daemon works inside: only its command line, its log line `listening`, its
-sockets and its files.
+for sanitizer builds; SESSIOND_TEST_ENCRYPT=1 turns encryption on. Nothing here knows how the daemon works inside: only its
+command line, its log line `listening`, its sockets and its files.
 """
 
 import atexit
@@ -22,10 +22,12 @@ import uuid
 from pathlib import Path
 from urllib.parse import quote
 
+from harness.sealed import plain_store, write_keys
 from harness.sse import EventStream
 
 REPO = Path(__file__).resolve().parents[2]
 THREADS = int(os.environ.get("SESSIOND_TEST_THREADS", "0"))  # network.threads of every daemon; 0: the default
+ENCRYPT = os.environ.get("SESSIOND_TEST_ENCRYPT", "0") == "1"  # every daemon in store.mode own gets a key file
 SLOW = float(os.environ.get("SESSIOND_TEST_SLOW", "1"))
 SANITIZER = re.compile(r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:|"
                        r"UndefinedBehaviorSanitizer")
@@ -174,6 +176,8 @@ class Daemon:
         for name, value in (config or {}).items():
             section = self.config.get(name)
             self.config[name] = {**section, **value} if isinstance(section, dict) and isinstance(value, dict) else value
+        if ENCRYPT:
+            self.encrypt()
         self.config_file.write_text(json.dumps(self.config, indent=1))
         self.env = {k: v for k, v in os.environ.items()
                     if k not in ("SESSIOND_CONFIG", "SESSIOND_STATE_DIR", "OPENCLAW_SESSION_CACHE_TTL_MS")}
@@ -186,6 +190,16 @@ class Daemon:
         self.process, self.port, self.starts = None, None, 0
         self.stderr, self.stdout = [], []  # every line, over all starts
         self._readers = []
+
+    def encrypt(self):
+        """Names a key file in the configuration, where the daemon takes one. It stays as it is over restarts."""
+        store = self.config.get("store")
+        if store is not None and not isinstance(store, dict) or (store or {}).get("mode") == "shared" or "encryption" in (store or {}):
+            return
+        keys = self.home / "keys.json"
+        if not keys.exists():
+            write_keys(keys, "k1")
+        self.config["store"] = {**(store or {}), "encryption": {"keyFile": str(keys)}}
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -341,7 +355,7 @@ class Daemon:
     def sessions_json(self, agent="main") -> dict:
         """sessions.json as it is after a forced checkpoint."""
         self.checkpoint()
-        return json.loads((self.agent_dir(agent) / "sessions.json").read_bytes())
+        return plain_store((self.agent_dir(agent) / "sessions.json").read_bytes())
 
 
 def has_fault_points():

@@ -322,7 +322,11 @@ class Checks(Case):
         self.problem(self.api.get(S(gone)), 404)
         daemon = self.spawn()
         api = daemon.client()
-        keys = [self.new(api=api)["key"] for _ in range(3)]
+        keys = []
+        for _ in range(3):
+            session = self.new(api=api)
+            keys.append(session["key"])
+            self.wait_past(session)
         plan = self.ok(api.post("/v1/admin/maintenance", {"keep": 2}), 200)
         self.assertEqual([one["key"] for one in plan["data"]], [keys[0]])
         self.assertEqual(self.ok(api.post("/v1/admin/maintenance", {"keep": 2, "dryRun": False}), 200)["count"], 1)
@@ -657,6 +661,10 @@ class Checks(Case):
         self.assertEqual((session["lastChannel"], session["lastTo"], session["deliveryContext"]["threadId"]), ("slack", "u1", 4))
         made = self.inbound(chatType="group", subject="S", space="W")
         self.assertEqual((self.get(made["sessionKey"])["subject"], self.get(made["sessionKey"])["space"]), ("S", "W"))
+        index = self.ok(self.api.get("/v1/agents/main/export?format=index"), 200)  # the whole store, loaded and saved
+        index["sessions"][whole["sessionId"]]["name"] = "three"
+        self.ok(self.api.post("/v1/agents/main/import?format=index", index), 200)
+        self.assertEqual(self.get(key)["name"], "three")
 
     def other_functions(self):
         self.mirror()

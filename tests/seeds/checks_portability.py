@@ -94,7 +94,7 @@ class Checks(Case):
         key = self.new()["key"]
         self.say(key, "hi")
         self.ok(self.api.post(S(key, "main", "abort")), 200, 202, 204)
-        for form in ("json", "robota", "manager", "jsonl"):
+        for form in ("json", "robota", "manager", "jsonl", "relavium-yaml"):
             whole = self.api.get(S(key, "main", "export") + "?format=" + form)
             self.assertEqual(whole.status, 200)
             self.assertEqual(self.daemon.cli("export", key, "--format", form).stdout.encode(), whole.raw)

@@ -1,6 +1,6 @@
 // Preloaded into a daemon by a test (preload.py), which has the same page mapped: the journal's fdatasync waits while
-// `hold` is set and then fails `fail` times; the wall clock is `wall_ms` off. Everything else is left alone. Sanitizers'
-// own wrappers of these functions call them in turn.
+// `hold` is set and then fails `fail` times; the wall clock is `wall_ms` off; while `full` is set, files in search/ take
+// no bytes. Everything else is left alone. Sanitizers' own wrappers of these functions call them in turn.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct Page {
-  _Atomic int64_t hold, waiting, fail, wall_ms, loaded;
+  _Atomic int64_t hold, waiting, fail, wall_ms, loaded, full;
 };
 
 static struct Page* page(void) {
@@ -34,21 +34,43 @@ static struct Page* page(void) {
 
 __attribute__((constructor)) static void tell(void) { atomic_store(&page()->loaded, 1); }
 
-// A segment lies in the journal's folder itself.
-static int is_segment(int fd) {
-  char link[64] = "/proc/self/fd/", target[4096];
+// Fills `target` with the path of an open file. Returns whether it is known.
+static int path_of(int fd, char* target, size_t size) {
+  char link[64] = "/proc/self/fd/";
   char digits[16];
   int n = 0;
   for (int rest = fd; n == 0 || rest; rest /= 10) digits[n++] = (char)('0' + rest % 10);
   size_t at = strlen(link);
   while (n) link[at++] = digits[--n];
   link[at] = 0;
-  const ssize_t length = readlink(link, target, sizeof target - 1);
+  const ssize_t length = readlink(link, target, size - 1);
   if (length < 0) return 0;
   target[length] = 0;
+  return 1;
+}
+
+// A segment lies in the journal's folder itself.
+static int is_segment(int fd) {
+  char target[4096];
+  if (!path_of(fd, target, sizeof target)) return 0;
   const char* folder = strstr(target, "/journal/");
   return folder && !strchr(folder + strlen("/journal/"), '/');
 }
+
+static int is_full(int fd) {
+  char target[4096];
+  return atomic_load(&page()->full) && path_of(fd, target, sizeof target) && strstr(target, "/search/");
+}
+
+ssize_t pwrite(int fd, const void* bytes, size_t length, off_t at) {
+  if (is_full(fd)) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return syscall(SYS_pwrite64, fd, bytes, length, at);
+}
+
+ssize_t pwrite64(int fd, const void* bytes, size_t length, off_t at) { return pwrite(fd, bytes, length, at); }
 
 int fdatasync(int fd) {
   struct Page* told = page();

@@ -169,6 +169,39 @@ TEST_CASE("paths: ~, {stateDir}, and sockets the kernel would refuse") {
   CHECK(resolve_paths(absolute, {}).empty());
 }
 
+TEST_CASE("search.path lies over nothing else") {
+  const auto fault_of = [](std::string path, std::string stores = "agents/{agentId}/sessions/sessions.json") {
+    Config config;
+    config.state_dir = "/srv/state";
+    config.store.search.path = std::move(path);
+    config.store.path_template = std::move(stores);
+    config.audit.path = "/var/log/audit";
+    config.listen.tls.key = "{stateDir}/search/key";
+    const auto faults = resolve_paths(config, {{"HOME", "/home/u"}});
+    return faults.empty() ? config.store.search.path : faults.front().pointer + ": " + faults.front().detail;
+  };
+  CHECK(fault_of("{stateDir}/search/index.db") == "/srv/state/search/index.db");
+  CHECK(fault_of("{stateDir}/search/./a/../i") == "/srv/state/search/i");
+  CHECK(fault_of("{stateDir}/search/../../elsewhere") == "/srv/elsewhere");
+  CHECK(fault_of("~/index") == "/home/u/index");
+  CHECK(fault_of("/srv/stateful") == "/srv/stateful");
+  for (const char* bad : {"{stateDir}/tokens.json", "{stateDir}/search/../journal/cursor.key", "/srv/state/search",
+                          "{stateDir}/agents/main/sessions/sessions.json", "/srv/./state/policy.json"}) {
+    CAPTURE(bad);
+    CHECK(fault_of(bad).starts_with("/search/path: in the state directory"));
+  }
+  for (const char* bad : {"/var/log/audit", "/var/log/audit.4", "/var/log/x/../audit", "{stateDir}/search/key",
+                          "{stateDir}/sessiond.sock"}) {
+    CAPTURE(bad);
+    CHECK(fault_of(bad).contains("is another file of this configuration"));
+  }
+  CHECK(fault_of("/data/a/i", "/data/{agentId}/s.json") ==
+        "/search/path: must not be in /data/, where the agents' "
+        "stores are");
+  CHECK(fault_of("/database", "/data/{agentId}/s.json") == "/database");
+  CHECK(fault_of("/index", "/srv/state/search/{agentId}/s.json").starts_with("/store/pathTemplate"));
+}
+
 TEST_CASE("the process's own environment has a home") {
   const Environment environment = process_environment();
   REQUIRE(environment.contains("HOME"));

@@ -56,11 +56,12 @@ TEST_CASE("every key reaches its field") {
     "limits": {"bodyBytes": 2048, "headerBytes": 4096, "targetBytes": 1024, "requestTimeoutMs": 21, "headerTimeoutMs": 11,
                "connections": 12, "connectionsPerAddress": 14, "bytesPerToken": 1048576, "agents": 18, "sessionsPerAgent": 19,
                "entryBytesPerAgent": 2097152, "requestsPerSecond": 15, "streamsPerToken": 16, "failedLoginsPerMinute": 17,
-               "jsonDepth": 13},
+               "streamEntryBytes": 5120, "streamBytes": 262144, "logEntryBytes": 3072, "logBytes": 131072, "jsonDepth": 13},
     "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
-              "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}, "allowOutside": true},
+              "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}, "allowOutside": true,
+              "encryption": {"keyFile": "/keys.json"}},
     "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1600, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
     "network": {"threads": 3}, "routing": {"caseSensitive": ["matrix"]}, "names": {"sanitize": true},
     "session": {"dmScope": "per-account-channel-peer", "identityLinks": {"alice": ["slack:U1", "matrix:@a:b.org"]},
@@ -75,14 +76,16 @@ TEST_CASE("every key reaches its field") {
                 "compaction": {"when": "run_start", "threshold": 0.5, "minMessages": 7, "keepTurns": 2, "maxTokens": 99, "temperature": 1},
                 "pruning": {"soft": 0.1, "hard": 0.2, "minChars": 10, "keepChars": 3, "keepAssistants": 1, "excludeTools": ["a*"]}},
     "doomLoop": {"count": 0, "inject": false}, "messages": {"pairs": "strict"},
+    "transcripts": {"durableContent": "full"}, "blobs": {"graceMs": 5, "maxBytes": 1048577},
     "runs": {"leaseMs": 100, "idleTimeoutMs": 1, "maxSteps": 0, "turnCap": "unlimited", "maxAttempts": 1, "abortGraceMs": 2, "runnerIdleMs": 1001,
              "queueMaxAgeMs": 1002, "partialBytes": 1025, "keep": 3, "onInbound": false, "exclusive": true, "model": "m", "provider": "p"},
     "approvals": {"timeoutMs": 11, "requireApprover": true}, "hooks": {"timeoutMs": 12},
     "deliveries": {"maxAttempts": 1, "maxAgeMs": 1003, "adoptMs": 1004},
-    "agents": {"main": {"compactInstructions": "short", "model": "m2", "provider": "p2"}},
+    "agents": {"main": {"compactInstructions": "short", "model": "m2", "provider": "p2", "maxCostMicrocents": 5, "onExceed": "warn", "maxMessages": 6, "fsScope": "project"}}, "sessionLog": "meta",
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
     "policy": {"secretScan": "warn", "secretScanMessages": "redact"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
-    "audit": {"path": null, "maxBytes": 100000}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
+    "audit": {"path": null, "maxBytes": 100000},
+    "search": {"enabled": false, "path": "/var/index", "maxBytes": 2000000, "timeoutMs": 500}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
   REQUIRE(config.has_value());
   Config wanted;
   wanted.state_dir = "/var/lib/sessiond";
@@ -91,15 +94,19 @@ TEST_CASE("every key reaches its field") {
                    .tls = {.cert = "/c.pem", .key = "~/k.pem", .client_ca = "{stateDir}/ca.pem"},
                    .insecure = true,
                    .hosts = {"agents.example.org"}};
-  wanted.limits = {2048, 4096, 1024, 21, 11, 12, 14, 1048576, 18, 19, 2097152, 15, 16, 17, 13};
+  wanted.limits = {2048,    4096, 1024, 21, 11,   12,     14,   1048576, 18, 19,
+                   2097152, 15,   16,   17, 5120, 262144, 3072, 131072,  13};
   wanted.routing = {{"matrix"}};
   wanted.session.sanitize_names = true;
+  wanted.content.transcripts = {Config::DurableContent::full};
+  wanted.content.blobs = {5, 1048577};
   wanted.policy = {Config::SecretScan::warn, Config::MessageScan::redact};
   wanted.cors = {{"https://a.b:1"}};
   wanted.audit = {{}, 100000};
   wanted.journal = {100000, 200000, 3000};
   wanted.idempotency = {4000, 2000000};
-  wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}, true};
+  wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}, true, {"/keys.json"}};
+  wanted.store.search = {.enabled = false, .path = "/var/index", .max_bytes = 2000000, .timeout_ms = 500};
   wanted.stream = {1500, 1600, 4096, 10, 7};
   wanted.network = {3};
   wanted.session.dm_scope = Config::DmScope::per_account_channel_peer;
@@ -120,12 +127,13 @@ TEST_CASE("every key reaches its field") {
   wanted.context = {
       1000, {{"m", 2000}}, {Config::CompactionTime::run_start, 0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
   wanted.doom_loop = {0, false};
-  wanted.messages = {Config::Pairs::strict};
+  wanted.content.messages = {Config::Pairs::strict};
   wanted.work.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1025, 3, false, true, "m", "p"};
   wanted.work.approvals = {11, true};
   wanted.work.hooks = {12};
   wanted.work.deliveries = {1, 1003, 1004};
-  wanted.work.agents["main"] = {"short", "m2", "p2"};
+  wanted.work.agents["main"] = {"short", "m2", "p2", 5, Config::OnExceed::warn, 6, Config::FsScope::project};
+  wanted.work.session_log = Config::SessionLog::meta;
   wanted.send_policy_json = R"({"default":"deny","rules":[{"match":{"channel":"é"},"action":"allow"}]})";
   wanted.api.require_if_match = true;
   wanted.log = {Config::LogLevel::warn, Config::LogFormat::json};
@@ -188,6 +196,7 @@ TEST_CASE("ranges: both ends are allowed, one beyond is not") {
   const std::map<std::string, Range> ranges{
       {"/limits/requestTimeoutMs", {10, 3'600'000}},
       {"/limits/connections", {1, 1'000'000}},
+      {"/limits/logEntryBytes", {1024, 1 << 30}},
       {"/limits/jsonDepth", {8, 1024}},
       {"/journal/retentionMs", {1000, 315'360'000'000}},
       {"/idempotency/maxBytes", {1 << 20, 1LL << 50}},

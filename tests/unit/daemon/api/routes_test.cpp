@@ -40,6 +40,8 @@ struct World {
             .token_generation = [] { return std::uint64_t{1}; }},
         stream::StreamSettings{});
     work = std::make_unique<leases::Work>(*ledger);
+    blobs = std::make_unique<maintenance::Blobs>(*ledger, config);
+    search = std::make_unique<search::Search>(*ledger, search::SearchOptions{.enabled = false});
     tickets = std::make_unique<auth::Tickets>(dir.path() / "tickets", "secret", *tokens);
     cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
     authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
@@ -50,6 +52,8 @@ struct World {
                                        .tokens = *tokens,
                                        .streams = *streams,
                                        .work = *work,
+                                       .blobs = *blobs,
+                                       .search = *search,
                                        .tickets = *tickets,
                                        .authenticator = *authenticator,
                                        .audit = *audit});
@@ -67,6 +71,8 @@ struct World {
   std::unique_ptr<auth::Tokens> tokens{};
   std::unique_ptr<stream::Streams> streams{};
   std::unique_ptr<leases::Work> work{};
+  std::unique_ptr<maintenance::Blobs> blobs{};
+  std::unique_ptr<search::Search> search{};
   std::unique_ptr<auth::Tickets> tickets{};
   std::unique_ptr<auth::LoginCookies> cookies{};
   std::unique_ptr<Authenticator> authenticator{};
@@ -99,8 +105,13 @@ Table documented() {
   return table;
 }
 
-const std::set<std::string> open_routes{"GET /",         "GET /healthz",      "GET /readyz",
-                                        "GET /version",  "GET /openapi.json", "GET /v1/schemas/{name}",
+const std::set<std::string> open_routes{"GET /",
+                                        "GET /healthz",
+                                        "GET /readyz",
+                                        "GET /version",
+                                        "GET /openapi.json",
+                                        "GET /v1/schemas/{name}",
+                                        "GET /assets/{name}",
                                         "POST /v1/login"};
 
 }  // namespace

@@ -204,7 +204,7 @@ TEST_CASE("a stream has seqs of its own, counts nothing and is bounded") {
   CHECK(world.entries("s-topic-stream%3AmemoryEvents.jsonl").size() == 2);
   CHECK(world.session(main_key).message_count == before.message_count);
   CHECK(world.session(main_key).updated_at == before.updated_at);
-  world.state.transcripts.find_or_add("s-topic-stream%3AmemoryEvents.jsonl").size = limits::stream_bytes - 10;
+  world.state.transcripts.find_or_add("s-topic-stream%3AmemoryEvents.jsonl").size = LogRules{}.stream_bytes - 10;
   CHECK(world.refused(command).code == Code::content_too_large);
   world.run(CreateSession{.key = "matrix:channel:!A:e:topic:stream:memoryEvents", .session_id = "g"});
   command.target.key = "g";

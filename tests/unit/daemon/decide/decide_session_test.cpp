@@ -102,6 +102,15 @@ TEST_CASE("put makes, replaces and imports") {
   CHECK(at(whole.events.at(0).data, "unset") == R"(["x"])");
 }
 
+TEST_CASE("put: an entry without createdAt, sent back as it is shown, does not change") {
+  World world;
+  world.store("k", R"({"sessionId":"s","updatedAt":3})");
+  const std::string shown = R"({"sessionId":"s","createdAt":3,"updatedAt":3)";
+  CHECK(world.run(PutSession{.target = {.key = "k"}, .entry = edit_of(shown + "}")}).events.empty());
+  world.run(PutSession{.target = {.key = "k"}, .entry = edit_of(shown + R"(,"label":"x"})")});
+  CHECK(world.field("k", "createdAt") == "3");
+}
+
 TEST_CASE("put: who it is") {
   World world;
   world.run(CreateSession{.key = "a", .session_id = "id-a"});

@@ -487,3 +487,32 @@ TEST_CASE("gateways of the OpenClaw family") {
     only(tree.examine(), Level::warning, "foreign_gateway", "pid " + std::to_string(child.pid()));
   }
 }
+
+TEST_CASE("the index of the search") {
+  Tree tree;
+  REQUIRE(store::make_dirs(tree.path() / "search"));
+  Tree::write(tree.path() / "search/index.db", "SQLite format 3 and more");
+  Tree::write(tree.path() / "search/index.db-wal", "anything");
+  Tree::write(tree.path() / "search/index.db-journal", "anything");  // there while the file is made
+  CHECK(faults(tree.examine()).empty());
+  CHECK(to_text(tree.examine()).contains("an index of "));
+  SUBCASE("damaged: nothing is to be done") {
+    Tree::write(tree.path() / "search/index.db", "garbage");
+    only(tree.examine(), Level::warning, "search", "is damaged");
+  }
+  SUBCASE("a folder in its place") {
+    fs::remove(tree.path() / "search/index.db");
+    fs::create_directory(tree.path() / "search/index.db");
+    fs::permissions(tree.path() / "search/index.db", fs::perms::owner_all);
+    only(tree.examine(), Level::error, "kind", "is a folder");
+  }
+  SUBCASE("a file in the folder's place") {
+    fs::remove_all(tree.path() / "search");
+    Tree::write(tree.path() / "search", "x");
+    only(tree.examine(), Level::error, "search", "is no folder");
+  }
+  SUBCASE("readable by others") {
+    fs::permissions(tree.path() / "search/index.db", fs::perms(0644));
+    only(tree.examine(), Level::warning, "modes", "1 file can be reached");
+  }
+}

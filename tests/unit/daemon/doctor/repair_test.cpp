@@ -14,12 +14,6 @@ using namespace sessiond::testing;
 
 namespace {
 
-config::Config config_of(const Tree& tree) {
-  config::Config config;
-  config.state_dir = tree.path().native();
-  return config;
-}
-
 // Exactly one thing was done, and a second run does nothing.
 Step only_step(const Tree& tree) {
   const Report report = run_repair(config_of(tree));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "config/config.hpp"
 #include "daemon/doctor/doctor.hpp"
 #include "store/files.hpp"
 #include "store/journal/file_journal.hpp"
@@ -87,6 +88,12 @@ class Tree {
  private:
   TempDir dir_;
 };
+
+inline config::Config config_of(const Tree& tree) {
+  config::Config config;
+  config.state_dir = tree.path().native();
+  return config;
+}
 
 // Of one check, those that are not ok; the machine's disk and file system are none of these tests' business.
 inline std::vector<doctor::Finding> faults(const doctor::Report& report) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "daemon/decide/commands.hpp"
+#include "daemon/maintenance/blobs.hpp"
 #include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "tests/unit/daemon/ledger/ledger_fixture.hpp"
@@ -22,11 +23,15 @@ struct Kept {
   LedgerFixture fixture{};
   config::Config config{};
   maintenance::Streamed streamed{};
+  std::unique_ptr<maintenance::Blobs> blobs{};
   std::unique_ptr<maintenance::Keeper> keeper{};
   std::vector<std::string> notices{};  // the data of each retention.notice
 
   Kept() { begin(); }
-  ~Kept() { keeper.reset(); }
+  ~Kept() {
+    keeper.reset();
+    blobs.reset();
+  }
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
 
@@ -36,11 +41,13 @@ struct Kept {
         if (event.envelope.type == journal::EventType::retention_notice) notices.emplace_back(event.data);
     };
     fixture.ledger().on_events(note, {});
+    blobs = std::make_unique<maintenance::Blobs>(fixture.ledger(), config);
     keeper = std::make_unique<maintenance::Keeper>(
-        fixture.ledger(), config, [this]() -> asio::awaitable<maintenance::Streamed> { co_return streamed; });
+        fixture.ledger(), config, *blobs, [this]() -> asio::awaitable<maintenance::Streamed> { co_return streamed; });
   }
   void restart() {
     keeper.reset();
+    blobs.reset();
     fixture.close();
     fixture.open();
     begin();

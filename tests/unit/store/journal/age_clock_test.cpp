@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <deque>
+#include <string>
+
 #include "store/files.hpp"
 #include "tests/unit/store/journal/journal_fixture.hpp"
 
@@ -17,7 +20,8 @@ constexpr std::int64_t begun = 1'795'298'400'000;
 
 struct World {
   TempDir dir{};
-  AgeClock::Machine machine{.boot = "a", .since_boot_ms = 10 * hour, .wall_ms = begun};
+  std::deque<std::string> boots{"a"};  // the clock views their text
+  AgeClock::Machine machine{.boot = boots.back(), .since_boot_ms = 10 * hour, .wall_ms = begun};
 
   std::unique_ptr<AgeClock> open(std::int64_t newest = 0, std::uint64_t head = 1000) {
     return AgeClock::open(dir.path() / "clock", newest, head, [this] { return machine; });
@@ -27,7 +31,8 @@ struct World {
     machine.wall_ms += ms;
   }
   void reboot(std::int64_t off_ms) {
-    machine = {.boot = machine.boot + "b", .since_boot_ms = 0, .wall_ms = machine.wall_ms + off_ms};
+    boots.push_back(boots.back() + "b");
+    machine = {.boot = boots.back(), .since_boot_ms = 0, .wall_ms = machine.wall_ms + off_ms};
   }
 };
 

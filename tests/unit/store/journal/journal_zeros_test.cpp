@@ -20,11 +20,17 @@ const std::string kilobyte(1000, 'k');
 std::string bytes_of(const fs::path& path) { return *store::read_file(path); }
 bool has_zeros(const fs::path& path) { return bytes_of(path).contains('\0'); }
 
-// The journal's thread writes zeros after it has told of a batch, when no other waits.
+// The journal's thread writes zeros after it has told of a batch, when no other waits: at last half as many as it has
+// appended bytes, or more.
 bool gets_zeros(const fs::path& path) {
-  for (const std::int64_t end = store::steady_ms() + 20'000; !has_zeros(path) && store::steady_ms() < end;)
+  const auto enough = [&path] {
+    const std::string bytes = bytes_of(path);
+    const std::size_t end = bytes.find('\0');
+    return end != std::string::npos && bytes.size() - end > end / 2;
+  };
+  for (const std::int64_t until = store::steady_ms() + 20'000; !enough() && store::steady_ms() < until;)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return has_zeros(path);
+  return enough();
 }
 
 // The segments of a journal that was killed when it had `lines` events of 1 kB each and zeros behind them.

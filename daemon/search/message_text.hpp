@@ -1,0 +1,42 @@
+// What of an entry can be found: the text of messages of users, assistants and tools, results of tools included. Not
+// what a model thinks, not the arguments of calls, not streams of a session. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sessiond::search {
+
+enum class Role : std::uint8_t { user, assistant, tool, name, label };
+std::string_view name(Role role);
+std::optional<Role> role_of(std::string_view name);  // user, assistant, tool, name, label
+
+struct MessageText {
+  std::string id{};
+  std::optional<std::int64_t> time{};  // ms since the epoch
+  std::optional<Role> role{};          // nothing: it is not found
+  std::string text{};
+};
+
+// Reads an entry in the API's form (transcripts/entry.hpp). At most `most_bytes` of its text are taken.
+MessageText read_message(std::string_view message, std::size_t most_bytes);
+
+// What people did to a message later: an entry `sessiond.edit` or `sessiond.delete`, or the data of message.edited or
+// message.deleted.
+struct MessageChange {
+  std::string session_id{}, topic{}, entry{};  // of the message: its transcript, and its id
+  std::uint64_t seq = 0;
+  bool deleted = false;
+  std::string text{};
+};
+// Reads the change that an entry in the API's form tells; nothing for other entries.
+std::optional<MessageChange> change_in(std::string_view message, std::size_t most_bytes);
+// Reads the data of an event.
+std::optional<MessageChange> read_change(std::string_view data, bool deleted, std::size_t most_bytes);
+
+// Cuts a text at a character, and puts spaces for NUL.
+std::string findable(std::string text, std::size_t most_bytes);
+
+}  // namespace sessiond::search

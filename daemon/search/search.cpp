@@ -1,0 +1,278 @@
+#include "daemon/search/search.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "daemon/runtime/log.hpp"
+#include "daemon/runtime/run_on.hpp"
+#include "daemon/search/feed.hpp"
+#include "store/try.hpp"
+
+namespace sessiond::search {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds idle{100};       // between looks for new events
+constexpr milliseconds trouble{1'000};  // before it is tried again
+constexpr std::size_t most_taken_away = 10'000;
+constexpr std::size_t most_looking = 32;
+
+bool takes_away(journal::EventType type) {
+  using enum journal::EventType;
+  switch (type) {
+    case session_reset:
+    case session_deleted:
+    case context_cleared:
+    case topic_deleted:
+    case archive_destroyed:
+    case store_external_change:
+    case transcript_renumbered:
+    case message_edited:
+    case message_deleted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Search::Search(ledger::Ledger& ledger, SearchOptions options)
+    : ledger_(ledger), options_(std::move(options)), source_(ledger, stop_), file_(options_.path, options_.own_folder) {
+  name_ = options_.in_memory ? in_memory_name() : options_.path;
+  status_.enabled = options_.enabled;
+}
+
+Search::~Search() {
+  stop_ = true;
+  wake_.notify_all();
+  threads_.join();
+}
+
+void Search::start() {
+  if (options_.in_memory) file_.remove();  // a file is of the time before the store was encrypted
+  if (!options_.enabled) return;
+  ended_ = false;
+  thread_ = std::jthread([this] {
+    run();
+    ended_ = true;
+  });
+}
+
+asio::awaitable<void> Search::stop() {
+  stop_ = true;
+  wake_.notify_all();
+  asio::steady_timer timer(ledger_.parts().env.io);
+  while (!ended_ || source_.is_busy()) {
+    timer.expires_after(milliseconds(5));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
+void Search::see(const journal::Event& event) {
+  const journal::Envelope& about = event.envelope;
+  if (!options_.enabled || about.seq == 0 || !takes_away(about.type)) return;
+  taken_away_[{about.agent, about.key}] = about.seq;
+  if (taken_away_.size() <= most_taken_away) return;
+  const std::uint64_t position = status().position;
+  std::erase_if(taken_away_, [position](const auto& one) { return one.second <= position; });
+  if (taken_away_.size() <= most_taken_away / 2) return;
+  taken_away_.clear();
+  distrusted_ = about.seq;
+}
+
+bool Search::is_current(const Hit& hit, std::uint64_t position) const {
+  if (position < distrusted_) return false;
+  for (const std::string& key : {hit.key, std::string()}) {  // an event without a key is about the whole agent
+    const auto found = taken_away_.find({hit.agent, key});
+    if (found != taken_away_.end() && found->second > position) return false;
+  }
+  return true;
+}
+
+asio::awaitable<Result<Found>> Search::find(std::shared_ptr<const Asked> asked, std::optional<After> after,
+                                            std::optional<std::int64_t> before,
+                                            std::chrono::steady_clock::time_point deadline) {
+  if (looking_ >= most_looking) co_return fail(Code::too_many_requests, "too many searches at once; try again");
+  ++looking_;
+  Found found = co_await runtime::run_on(threads_.get_executor(), [this, asked, after, before, deadline] {
+    return search::find(name(), grams_, *asked, after, before, deadline, stop_);
+  });
+  --looking_;
+  if (found.damaged) damaged_ = true;
+  co_return found;
+}
+
+std::string Search::name() const {
+  const std::scoped_lock lock(mutex_);
+  return name_;
+}
+
+SearchStatus Search::status() const {
+  const std::scoped_lock lock(mutex_);
+  return status_;
+}
+
+void Search::say(std::string problem) {
+  const std::scoped_lock lock(mutex_);
+  if (problem == status_.problem || stop_) return;  // stop() interrupts the work, which is no problem
+  if (problem.empty())
+    log::info("search_works", {{"path", options_.path}});
+  else
+    log::warn("search_is_behind", {{"path", options_.path}, {"error", problem}});
+  status_.problem = std::move(problem);
+}
+
+void Search::pause(milliseconds time) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, time, [this] { return stop_.load(); });
+}
+
+void Search::discard(const std::string& why, std::int64_t floor) {
+  log::warn("search_index_discarded", {{"path", options_.path}, {"why", why}});
+  floor_ = floor;
+  if (options_.in_memory) {
+    const std::scoped_lock lock(mutex_);
+    name_ = in_memory_name();
+    return;
+  }
+  file_.remove();
+}
+
+std::unique_ptr<Index> Search::open() {
+  const std::string epoch = source_.journal().epoch();
+  bool empty = true;
+  if (!options_.in_memory) {
+    const auto prepared = file_.prepare();
+    if (!prepared) {
+      say(prepared.error().detail);
+      return nullptr;
+    }
+    empty = *prepared == IndexFile::Content::none;
+  }
+  auto index = std::make_unique<Index>(Index::Options{.path = name_, .stop = &stop_}, grams_);
+  const bool current = index->is_current();
+  const Position position = current ? index->position() : Position{};
+  if (index->error() && !index->error()->is_damage()) {
+    say(index->error()->text);
+    return nullptr;
+  }
+  const bool ours = current && position.epoch == epoch && position.seq <= source_.journal().head();
+  if (ours && !index->error()) return index;
+  if (!empty) {
+    index.reset();
+    discard("it is damaged, of another version or of another journal");
+    return nullptr;
+  }
+  index->create({.epoch = epoch, .seq = source_.journal().head()}, floor_);
+  if (!index->is_current() || index->error()) {
+    say(index->error() ? index->error()->text : "the index cannot be made");
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  ++status_.rebuilds;
+  return index;
+}
+
+bool Search::waits_for_room() {
+  if (options_.in_memory || file_.has_room()) return false;
+  say("its disk has little room left, which is for the sessions: make room, or set search.path");
+  pause(trouble);
+  return true;
+}
+
+bool Search::round(Index& index) {
+  if (damaged_.exchange(false)) {
+    discard("it is damaged");
+    return false;
+  }
+  Feed feed(index, source_);
+  const auto fail_of = [&](const Problem& problem) {
+    const auto error = index.error();
+    index.rollback();
+    if (stop_) return false;
+    reading_.at = index.position().seq;
+    if (error && error->is_damage()) {
+      discard(error->text);
+      return false;
+    }
+    if (!error && problem.code == Code::bad_cursor) {
+      discard(problem.detail);
+      return false;
+    }
+    say(error ? error->text : problem.detail);
+    pause(trouble);
+    return !error || !error->is_full();  // to close it gives back what is written ahead
+  };
+  const bool behind = reading_.at < source_.journal().head();
+  if (behind || !reading_.whole) {
+    if (waits_for_room()) return true;
+    if (behind) {
+      auto last = feed.follow(reading_.at);
+      if (!last) return fail_of(last.error());
+      reading_.at = *last;
+    } else if (auto read = read_on(feed, index); !read) {
+      return fail_of(read.error());
+    }
+    if (!index.commit()) return fail_of({.code = Code::draining, .detail = "it cannot be written"});
+    if (!note_state(index)) return false;
+  } else {
+    pause(idle);
+  }
+  if (options_.in_memory || file_.is_there()) return true;
+  discard("its file was removed or replaced");
+  return false;
+}
+
+// Reads the transcripts of one agent that a new index does not have yet.
+Result<void> Search::read_on(Feed& feed, Index& index) {
+  if (reading_.unread.empty()) {
+    TRY(reading_.unread, source_.agents());
+  }
+  if (!reading_.unread.empty()) {
+    const auto read = feed.read_agent(reading_.unread.back());
+    if (!read) {  // an agent that cannot be read is left out, as in lists
+      if (index.error() || stop_) return read;
+      log::warn("search_leaves_out", {{"agent", reading_.unread.back()}, {"error", read.error().detail}});
+    }
+    reading_.unread.pop_back();
+  }
+  if (reading_.unread.empty()) index.set_whole();
+  return {};
+}
+
+// Tells what is in the index now. False: it has become too large, and must be made anew.
+bool Search::note_state(Index& index) {
+  const std::uint64_t bytes = index.bytes();
+  reading_.whole = index.is_whole();
+  say("");
+  {
+    const std::scoped_lock lock(mutex_);
+    status_.position = reading_.at;
+    status_.rows = index.rows().count();
+    status_.bytes = bytes;
+    status_.whole = reading_.whole;
+  }
+  if (bytes <= options_.max_bytes) return true;
+  const std::int64_t floor = index.rows().quarter();
+  discard("it is larger than search.maxBytes: the oldest quarter is left out from now on", floor);
+  return false;
+}
+
+void Search::run() {
+  while (!stop_) {
+    reading_.unread.clear();
+    const auto index = waits_for_room() ? nullptr : open();
+    if (index == nullptr) {
+      pause(idle);
+      continue;
+    }
+    reading_.at = index->position().seq;
+    if (!note_state(*index)) continue;
+    while (!stop_ && round(*index)) {
+    }
+  }
+}
+
+}  // namespace sessiond::search

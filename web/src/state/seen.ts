@@ -1,0 +1,44 @@
+// How many messages of each session this browser has looked at: what came later is unread. Kept in the browser.
+import { signal } from '@preact/signals';
+import type { Session } from '../api/client';
+import { idOf } from './sessions';
+
+const NAME = 'sessiond.seen',
+  MOST = 2000;
+const start = Date.now();
+
+function load(): Map<string, number> {
+  try {
+    return new Map(JSON.parse(localStorage.getItem(NAME) ?? '[]') as [string, number][]);
+  } catch {
+    return new Map();
+  }
+}
+const seen = load();
+const changed = signal(0);
+
+export function look(s: Session) {
+  const id = idOf(s),
+    n = Number(s.messageCount) || 0;
+  if (seen.get(id) === n) return;
+  seen.delete(id);
+  seen.set(id, n); // behind the others: the first ones are forgotten first
+  for (const old of seen.keys()) {
+    if (seen.size <= MOST) break;
+    seen.delete(old);
+  }
+  changed.value++;
+  try {
+    localStorage.setItem(NAME, JSON.stringify([...seen]));
+  } catch {
+    /* private window: kept for this page */
+  }
+}
+
+export function unread(s: Session): number {
+  void changed.value;
+  const known = seen.get(idOf(s)),
+    n = Number(s.messageCount) || 0;
+  if (known !== undefined) return Math.max(0, n - known);
+  return Number(s.updatedAt) > start ? n : 0; // what was there before the first visit is not news
+}

@@ -1,0 +1,45 @@
+// Times and numbers, by the browser's locale.
+import { signal } from '@preact/signals';
+
+export const now = signal(Date.now()); // moves every 10 s: what tells an age is drawn again
+setInterval(() => {
+  now.value = Date.now();
+}, 10_000);
+
+const number = new Intl.NumberFormat();
+const compact = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
+const time = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const day = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+
+export const count = (n: number) => number.format(n);
+export const short = (n: number) => compact.format(n);
+export const clock = (ms: number) => time.format(ms);
+export const dayOf = (ms: number) => day.format(ms);
+export const moment = (ms: number) => full.format(ms);
+
+export function span(ms: number): string {
+  const s = Math.max(0, ms) / 1000;
+  return s < 1
+    ? `${Math.round(ms)} ms`
+    : s < 60
+      ? `${Math.floor(s)} s`
+      : s < 3600
+        ? `${Math.floor(s / 60)} min`
+        : s < 86400
+          ? `${Math.floor(s / 3600)} h`
+          : `${Math.floor(s / 86400)} d`;
+}
+export const ago = (ms: unknown) =>
+  typeof ms === 'number' && ms > 0 ? (now.value - ms < 8000 ? 'now' : span(now.value - ms)) : '';
+export const bytes = (n: number) =>
+  n < 1024
+    ? `${n} B`
+    : n < 1048576
+      ? `${(n / 1024).toFixed(1)} KiB`
+      : n < 1073741824
+        ? `${(n / 1048576).toFixed(1)} MiB`
+        : `${(n / 1073741824).toFixed(2)} GiB`;
+export const cost = (usd: number) => (usd >= 0.1 ? `$${usd.toFixed(2)}` : `$${usd.toPrecision(2)}`);
+export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const json = (value: unknown) => JSON.stringify(value, null, 2) ?? '';

@@ -1,0 +1,110 @@
+// Hooks: what is read from the daemon and kept true by its events; keys; what is typed, a moment later.
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { ask, Refusal, type LiveEvent } from '../api/client';
+import { listen, resync, restored } from '../live/hub';
+
+export interface Asked<T> {
+  data: T | null;
+  error: unknown;
+  loading: boolean;
+  again: () => void;
+}
+
+// Reads `path` (null: nothing), again when `touches` says so of an event, when a gap was told, and when `again` is called.
+// What was read stays while it is read anew. Events that come together cause one reading.
+export function useAsk<T>(path: string | null, touches?: (event: LiveEvent) => boolean): Asked<T> {
+  const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown }>({
+    path: null,
+    data: null,
+    error: null,
+  });
+  const [turn, setTurn] = useState(0);
+  const asked = useRef(touches);
+  asked.current = touches;
+  const again = useCallback(() => setTurn(n => n + 1), []);
+  useEffect(() => {
+    if (!path) return;
+    const stop = new AbortController();
+    ask<T>(path, { signal: stop.signal }).then(
+      data => {
+        if (!stop.signal.aborted) setState({ path, data, error: null });
+      },
+      error => {
+        if (!stop.signal.aborted)
+          setState(old => ({
+            path,
+            data: error instanceof Refusal && error.status === 0 && old.path === path ? old.data : null,
+            error,
+          }));
+      },
+    );
+    return () => stop.abort();
+  }, [path, turn, resync.value]);
+  const unanswered = useRef(false);
+  unanswered.current = state.error instanceof Refusal && state.error.status === 0;
+  useEffect(() => {
+    if (unanswered.current) again();
+  }, [restored.value]);
+  useEffect(() => {
+    if (!path) return;
+    let waiting: ReturnType<typeof setTimeout> | 0 = 0;
+    const end = listen(events => {
+      if (!waiting && asked.current && events.some(asked.current))
+        waiting = setTimeout(() => {
+          waiting = 0;
+          again();
+        }, 120);
+    });
+    return () => {
+      end();
+      clearTimeout(waiting || undefined);
+    };
+  }, [path]);
+  const here = state.path === path;
+  return { data: here ? state.data : null, error: here ? state.error : null, loading: !!path && !here, again };
+}
+
+// Binds keys to actions. They rest while one types or a dialog is open. An action that returns false leaves the key to the browser.
+export function useKeys(keys: Record<string, (event: KeyboardEvent) => void | false>) {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useLayoutEffect(() => {
+    // Not later: a key that follows the drawing at once would be lost.
+    const press = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (document.querySelector('dialog[open]')) return;
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
+        // The first Escape leaves the field and keeps what was typed; the next one is a key of the view.
+        if (event.key === 'Escape') target.blur();
+        return;
+      }
+      if (event.key === ' ' && /^(BUTTON|SUMMARY)$/.test(target.tagName)) return; // it presses them
+      const act = latest.current[event.key];
+      if (act && act(event) !== false) event.preventDefault();
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, []);
+}
+
+export function useLater<T>(value: T, ms: number): T {
+  const [later, setLater] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setLater(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return later;
+}
+
+// Rises every `ms` while the page is seen.
+export function useTick(ms: number): number {
+  const [tick, setTick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (!document.hidden) setTick(n => n + 1);
+    }, ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+  return tick;
+}

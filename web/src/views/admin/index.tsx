@@ -1,0 +1,49 @@
+// For admins and operators: tokens, the audit log, maintenance, the configuration in force. The part stands in the address.
+import { useEffect } from 'preact/hooks';
+import { hrefOf, route } from '../../state/route';
+import { may, seesAll } from '../../state/who';
+import { Head } from '../../ui/basics';
+import { Empty } from '../../ui/states';
+import { Audit } from './audit';
+import { Configuration } from './configuration';
+import { Maintenance } from './maintenance';
+import { Tokens } from './tokens';
+
+const PARTS = [
+  ['tokens', 'Tokens', 'tokens', Tokens],
+  ['audit', 'Audit', 'maintenance', Audit],
+  ['maintenance', 'Maintenance', 'maintenance', Maintenance],
+  ['configuration', 'Configuration', 'maintenance', Configuration],
+] as const;
+
+export function Admin() {
+  const allowed = PARTS.filter(([, , permission]) => may(permission));
+  const [id, , , Part] = allowed.find(([name]) => name === route.value.parts[0]) ?? allowed[0] ?? [];
+  useEffect(() => {
+    document.title = 'Admin · sessiond';
+  }, []);
+  if (!Part || !seesAll())
+    return (
+      <section class="view" aria-label="Admin">
+        <Head title="Admin" />
+        <Empty title="Not for this token" icon="admin">
+          Administration needs a token of role admin or operator without limits.
+        </Empty>
+      </section>
+    );
+  return (
+    <section class="view" aria-label="Admin">
+      <Head title="Admin" />
+      <nav class="tabs" aria-label="Parts of administration">
+        {allowed.map(([name, title]) => (
+          <a key={name} href={hrefOf('admin', [name])} aria-current={name === id ? 'page' : undefined}>
+            {title}
+          </a>
+        ))}
+      </nav>
+      <div class="scroll pad" tabIndex={0} role="region" aria-label="Administration">
+        <Part />
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,98 @@
+// Makes of entries what stands in the list: results lie within their calls, what people did later lies on its message.
+import type { Message } from '../../api/client';
+import { dayOf, text } from '../../ui/format';
+import { resultsOf, type Result } from './parts';
+
+export interface Later {
+  edited?: string;
+  deleted?: boolean;
+  reactions: Map<string, number>;
+  delivered?: string;
+}
+export type Item =
+  | { kind: 'day'; id: string; label: string }
+  | { kind: 'message'; id: string; message: Message; results: Map<string, Result>; later?: Later; cont: boolean }
+  | { kind: 'result'; id: string; message: Message; results: Result[] }
+  | { kind: 'mark'; id: string; message: Message };
+
+const target = (message: Message) => {
+  const data = (message.data ?? {}) as {
+    target?: { id?: string; messageId?: string };
+    text?: string;
+    emoji?: string;
+    removed?: boolean;
+    platformMessageId?: string;
+  };
+  return { id: data.target?.id ?? data.target?.messageId ?? '', data };
+};
+
+function laterOf(messages: Message[]): Map<string, Later> {
+  const all = new Map<string, Later>();
+  const at = (id: string) => {
+    if (!all.has(id)) all.set(id, { reactions: new Map() });
+    return all.get(id)!;
+  };
+  for (const message of messages) {
+    const type = text(message.customType);
+    if (!type.startsWith('sessiond.')) continue;
+    const { id, data } = target(message);
+    if (type === 'sessiond.edit') at(id).edited = text(data.text);
+    if (type === 'sessiond.delete') at(id).deleted = true;
+    if (type === 'sessiond.delivered') at(id).delivered = text(data.platformMessageId) || 'sent';
+    if (type === 'sessiond.reaction')
+      at(id).reactions.set(text(data.emoji), (at(id).reactions.get(text(data.emoji)) ?? 0) + (data.removed ? -1 : 1));
+  }
+  return all;
+}
+
+const LATER = new Set(['sessiond.edit', 'sessiond.delete', 'sessiond.reaction', 'sessiond.delivered']);
+
+export function itemsOf(messages: Message[]): Item[] {
+  const later = laterOf(messages),
+    items: Item[] = [],
+    calls = new Map<string, Map<string, Result>>();
+  let day = '',
+    speaker = '';
+  for (const message of messages) {
+    if (LATER.has(text(message.customType))) continue;
+    const at = Number(message.timestamp) || 0,
+      label = at ? dayOf(at) : day;
+    if (label !== day) {
+      items.push({ kind: 'day', id: `day-${message.seq}`, label });
+      day = label;
+      speaker = '';
+    }
+    const results = message.type === 'message' ? resultsOf(message) : [];
+    const rest = results.filter(result => {
+      const of = calls.get(result.id);
+      if (!of || !result.id) return true;
+      of.set(result.id, result);
+      return false;
+    });
+    const id = `${message.seq}`,
+      only =
+        results.length > 0 &&
+        (/^tool/.test(text(message.role)) || resultsOf(message).length === (message.content as unknown[])?.length);
+    if (rest.length) {
+      items.push({ kind: 'result', id: id + 'r', message, results: rest });
+    }
+    if (only) continue;
+    if (message.type !== 'message') {
+      items.push({ kind: 'mark', id, message });
+      speaker = '';
+      continue;
+    }
+    const mine = new Map<string, Result>();
+    for (const part of [
+      ...(Array.isArray(message.content) ? message.content : []),
+      ...(Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []),
+    ] as { id?: string; callId?: string; call_id?: string }[]) {
+      const callId = part?.id ?? part?.callId ?? part?.call_id;
+      if (callId) calls.set(callId, mine);
+    }
+    const now = `${message.role}\n${JSON.stringify(message.from ?? '')}`;
+    items.push({ kind: 'message', id, message, results: mine, later: later.get(message.id), cont: now === speaker });
+    speaker = now;
+  }
+  return items;
+}

@@ -1,0 +1,105 @@
+// The sessions, the one with the newest message first, and beside them the one that is open.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { VList, type VListHandle } from 'virtua';
+import type { Session } from '../api/client';
+import { go, openSession, sessionHref } from '../state/route';
+import { filters, idOf, list, more, NO_FILTERS, read, reading, trouble } from '../state/sessions';
+import { text } from '../ui/format';
+import { Empty, Loading, Trouble } from '../ui/states';
+import { useKeys } from '../ui/use';
+import { ConversationView } from './conversation';
+import { Filters } from './filters';
+import { SessionRow } from './session_row';
+
+function NoSessions() {
+  const filtered = JSON.stringify(filters.value) !== JSON.stringify(NO_FILTERS);
+  return filtered ? (
+    <Empty title="No session fits" icon="search">
+      <button
+        type="button"
+        onClick={() => {
+          filters.value = NO_FILTERS;
+          void read();
+        }}
+      >
+        Show all
+      </button>
+    </Empty>
+  ) : (
+    <Empty title="No sessions yet" icon="sessions">
+      A session begins with its first message:<code class="block">curl {location.origin}/v1/inbound --json '…'</code>
+    </Empty>
+  );
+}
+
+export function Overview() {
+  const rows = list.value,
+    place = openSession.value,
+    handle = useRef<VListHandle>(null);
+  const [focus, setFocus] = useState('');
+  useEffect(() => {
+    if (!place) document.title = 'Sessions · sessiond';
+  }, [place]);
+  const step = (by: number) => {
+    const at = rows.findIndex(s => idOf(s) === (focus || (place ? idOf(place) : '')));
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    if (!next) return;
+    setFocus(idOf(next));
+    handle.current?.scrollToIndex(rows.indexOf(next), { align: 'nearest' });
+    if (place) go(sessionHref({ agent: text(next.agent), key: text(next.key) }), true);
+    requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-row="${CSS.escape(idOf(next))}"]`)?.focus());
+  };
+  // Arrows scroll what has the focus elsewhere: a conversation, a form.
+  const arrow = (by: number) => (event: KeyboardEvent) =>
+    (event.target as Element).closest('.conversation') ? false : step(by);
+  useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: arrow(1), ArrowUp: arrow(-1) });
+  // Back at the list, the session that one comes from has the focus.
+  const left = useRef(place);
+  useEffect(() => {
+    const from = left.current;
+    left.current = place;
+    if (!place && from) document.querySelector<HTMLElement>(`[data-row="${CSS.escape(idOf(from))}"]`)?.focus();
+  }, [place && idOf(place)]);
+  const scrolled = () => {
+    if (
+      more.value &&
+      handle.current &&
+      handle.current.scrollOffset + handle.current.viewportSize > handle.current.scrollSize - 1500
+    )
+      void read(true);
+  };
+  return (
+    <div class="overview">
+      <section class="list" aria-label="Sessions">
+        {!place && <h1 class="sr-only">Sessions</h1>}
+        <Filters />
+        <div id="sessions" class="list-body" aria-busy={reading.value}>
+          {trouble.value && !rows.length ? (
+            <Trouble error={trouble.value} again={() => void read()} />
+          ) : !rows.length ? (
+            reading.value || more.value ? (
+              <Loading lines={8} />
+            ) : (
+              <NoSessions />
+            )
+          ) : (
+            <VList ref={handle} onScroll={scrolled} role="list" aria-label="Sessions" data={rows}>
+              {(s: Session) => <SessionRow key={idOf(s)} session={s} open={!!place && idOf(place) === idOf(s)} />}
+            </VList>
+          )}
+        </div>
+      </section>
+      {place ? (
+        <ConversationView key={idOf(place)} place={place} />
+      ) : (
+        <section class="conversation none" aria-label="Conversation">
+          <Empty title="Choose a session" icon="sessions">
+            <span>
+              Its conversation opens here. <kbd>j</kbd> and <kbd>k</kbd> move, <kbd>?</kbd> shows all keys.
+            </span>
+          </Empty>
+        </section>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,143 @@
+// Search over all messages that the token sees, the newest first. The words stand in the address.
+import { useEffect, useState } from 'preact/hooks';
+import { ask, withQuery, type Place } from '../api/client';
+import { route, sessionHref, setQuery } from '../state/route';
+import { Age, Badge, Copy, Head } from '../ui/basics';
+import { Empty, Loading, Trouble } from '../ui/states';
+import { useAsk, useLater } from '../ui/use';
+
+interface Hit {
+  agent: string;
+  key: string;
+  sessionId: string;
+  topic?: string;
+  archive?: string;
+  seq: number | null;
+  id: string | null;
+  timestamp: number;
+  role: string;
+  snippet: string;
+}
+interface Hits {
+  data: Hit[];
+  page: { next: string | null; hasMore: boolean };
+  partial?: boolean;
+  enabled?: boolean;
+}
+
+const placeOf = (hit: Hit): Place => ({ agent: hit.agent, key: hit.key });
+const hrefOf = (hit: Hit) =>
+  sessionHref(placeOf(hit), undefined, {
+    topic: hit.topic,
+    archive: hit.archive,
+    at: hit.seq ?? undefined,
+  });
+
+// The snippet with the words marked, as nodes: what people wrote is never HTML.
+function Marked({ text, words }: { text: string; words: string[] }) {
+  const wanted = words.filter(Boolean).map(word => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  if (!wanted.length) return <>{text}</>;
+  const parts = text.split(new RegExp(`(${wanted.join('|')})`, 'gi'));
+  return <>{parts.map((part, n) => (n % 2 ? <mark key={n}>{part}</mark> : part))}</>;
+}
+
+function HitRow({ hit, words }: { hit: Hit; words: string[] }) {
+  return (
+    <li>
+      <a class="hit" href={hrefOf(hit)}>
+        <span class="row">
+          <Badge>{hit.role}</Badge>
+          <span class="cut grow soft" dir="auto">
+            {hit.key.replace(/^agent:[^:]*:/, '')}
+            {hit.topic && ` · ${hit.topic}`}
+          </span>
+          {hit.archive && <Badge>archived</Badge>}
+          <Age at={hit.timestamp} />
+        </span>
+        <p dir="auto">
+          <Marked text={hit.snippet} words={words} />
+        </p>
+      </a>
+    </li>
+  );
+}
+
+export function SearchView() {
+  const q = route.value.query.get('q') ?? '',
+    [typed, setTyped] = useState(q),
+    later = useLater(typed, 180);
+  const [more, setMore] = useState<Hits | null>(null);
+  useEffect(() => {
+    document.title = 'Search · sessiond';
+  }, []);
+  useEffect(() => {
+    if (later !== q) setQuery({ q: later || null });
+    setMore(null);
+  }, [later]);
+  const path = q.trim() ? withQuery('/v1/search', { q, limit: 50 }) : null;
+  const { data, error, loading, again } = useAsk<Hits>(path, event => event.type === 'message.appended');
+  const words = (q.match(/"[^"]+"|\S+/g) ?? []).map(word => word.replace(/"/g, ''));
+  const hits = [...(data?.data ?? []), ...(more?.data ?? [])],
+    next = more ? more.page.next : data?.page.next;
+  const readMore = () =>
+    void ask<Hits>(withQuery('/v1/search', { q, limit: 50, cursor: next })).then(
+      page => setMore({ ...page, data: [...(more?.data ?? []), ...page.data] }),
+      () => {},
+    );
+  return (
+    <section class="view" aria-label="Search">
+      <Head title="Search">
+        <Copy
+          value={() =>
+            `curl -sSG '${location.origin}/v1/search' --data-urlencode 'q=${q.replaceAll("'", "'\\''")}' -H "Authorization: Bearer $TOKEN"`
+          }
+          label="Copy as curl"
+        />
+      </Head>
+      <div class="bar">
+        <input
+          type="search"
+          class="grow"
+          value={typed}
+          autofocus
+          placeholder={'Words that must all occur; "a phrase"'}
+          aria-label="Search messages"
+          onInput={event => setTyped(event.currentTarget.value)}
+        />
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Results">
+        {error ? (
+          <Trouble error={error} again={again} />
+        ) : !path ? (
+          <Empty title="Search every message" icon="search">
+            What people, agents and tools said, and the names of sessions.
+          </Empty>
+        ) : data?.enabled === false ? (
+          <Empty title="Search is switched off" icon="search">
+            The configuration has <code>search.enabled: false</code>.
+          </Empty>
+        ) : loading && !data ? (
+          <Loading />
+        ) : hits.length ? (
+          <ul class="hits">
+            {hits.map((hit, n) => (
+              <HitRow key={n} hit={hit} words={words} />
+            ))}
+          </ul>
+        ) : (
+          <Empty title="Nothing found" icon="search">
+            No message has all of these words.
+          </Empty>
+        )}
+        {data?.partial && <p class="soft pad">Not everything was looked at yet: the index is still being made.</p>}
+        {next && (
+          <p class="pad">
+            <button type="button" onClick={readMore}>
+              Older results
+            </button>
+          </p>
+        )}
+      </div>
+    </section>
+  );
+}

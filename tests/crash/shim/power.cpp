@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <random>
 #include <set>
@@ -88,6 +90,14 @@ bool coin(Dice& dice) { return (dice() & 1U) != 0; }
 enum class Luck : std::uint8_t { nothing, some, everything };
 Luck luck(Dice& dice) { return static_cast<Luck>(dice() % 3); }
 bool kept(Luck luck, Dice& dice) { return luck == Luck::everything || (luck == Luck::some && coin(dice)); }
+
+// Shuts every socket of the process. Calls that only read do not wait for the cut: a thread could see files that are
+// half cut, and answer a client from them. Twice, for a connection that was just being accepted.
+void cut_network() {
+  for (int round = 0; round < 2; ++round)
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+      ::shutdown(std::atoi(entry.path().filename().c_str()), SHUT_RDWR);  // does nothing to a file
+}
 
 void put_back(const File& file, std::uint64_t page, std::string old) {
   old.resize(page_bytes, '\0');
@@ -227,6 +237,7 @@ void NameChange::done() {
 }
 
 void cut_power() {
+  cut_network();
   Dice dice(control().seed);
   for (const auto& [inode, file] : disk().files) cut_file(file, dice);
   place_names(cut_names(dice));

@@ -19,7 +19,7 @@ void before_change(int fd, std::uint64_t offset,
 void file_synced(int fd);
 void sync_failed(int fd);
 void directory_synced(const std::string& path);
-[[noreturn]] void cut_power();
+[[noreturn]] void cut_power();  // takes the network first: no answer is given after it
 
 // Around a call that changes these names: what they led to before is remembered, and kept where the call may be the end
 // of it.

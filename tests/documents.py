@@ -27,7 +27,8 @@ HISTORY = "CHANGELOG.md"  # names what was, too
 CITED_ELSEWHERE = "FORMATS|API §|ARCHITECTURE §"
 ENDINGS = "hpp|cpp|py|md|mjs|html|txt|service|socket|in|c|json"
 NAMED = re.compile(rf"(?<![\w./<>{{}}$~*-])(?:\.\./)*[\w.-]*\w(?:/[\w.-]+)*\.(?:{ENDINGS})(?![\w/*<-]|\.\w)")
-FOLDER = re.compile(r"(?<![\w./<>{}$~*:-])(?:config|store|transcripts|policy|daemon|web|tests)(?:/[\w-]+)*/(?![\w<*.{])")
+TOP = "|".join(sorted({folder.split("/")[0] for folder in includes.declared()} | {"web", "tests"}))
+FOLDER = re.compile(rf"(?<![\w./<>{{}}$~*:-])(?:{TOP})(?:/[\w-]+)*/(?![\w<*.{{])")
 # Files that the daemon, a build or another program makes: they are never in the repository.
 MADE = {"sessions.json", "keys.json", "index.json", "policy.json", "tokens.json", "MANIFEST.json", "openclaw.json", "main.json", "x.json", "compile_commands.json"}
 MADE_IN = ("build/", "proc/", "run/", "etc/", "dev/", "../shared/")

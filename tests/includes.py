@@ -4,16 +4,14 @@
 Prints each folder with its arrows. Fails when an include follows no declared arrow, when a declared arrow is not used, or
 when an arrow points up: to a folder that is declared further down. Fails too when a file's code is not in the namespace
 of its folder, sessiond::<the folder's last name>, or of its own name (log::info). Fails too when a folder takes an agent
-from the ledger without its gate; and when a source file is longer than 400 lines.
+from the ledger without its gate.
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_LINES = 400
 OF_ALL = {"store/problem.hpp", "store/problem.cpp"}  # Result, Problem, Code, fail: in sessiond itself
 
 
@@ -54,15 +52,6 @@ def shown_past_the_gate(folder):
                     yield f"{file.relative_to(ROOT)}:{number}: shows an agent past the gate: {line.strip()}"
 
 
-def too_long():
-    """Source files of the product that are longer than a reader takes in."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.cpp", "*.hpp", ":!tests"], cwd=ROOT,
-                            check=True, capture_output=True, text=True)
-    for name in sorted(name for name in listed.stdout.splitlines() if (ROOT / name).exists()):
-        if (lines := len((ROOT / name).read_text().splitlines())) > MOST_LINES:
-            yield f"{name}: {lines} lines; {MOST_LINES} are enough: split it by meaning"
-
-
 def main():
     may, wrong, lower = declared(), [], []
     for folder, allowed in may.items():
@@ -75,7 +64,6 @@ def main():
         wrong += misplaced(folder)
         wrong += shown_past_the_gate(folder)
         lower.append(folder)
-    wrong += too_long()
     arrows = sum(len(included(folder)) for folder in may)
     print(f"folders {len(may)} arrows {arrows} wrong {len(wrong)}")
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")

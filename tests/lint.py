@@ -6,14 +6,13 @@
    #include of ours. (Those of other libraries are precompiled.)
 3. clang-tidy (.clang-tidy) finds nothing in the product. It spends most of its time in the headers of other libraries, once a unit:
    so the product is put into as many units as there are processors to use.
-4. No class of the product is larger than tests/classes.py says.
 
---quick makes the first and the last check, a few seconds' work: make test runs it. The others take minutes when many files changed.
+--quick makes the first check, a few seconds' work: make test runs it. The others take minutes when many files changed.
 
 A check that passed is not made again while the files that it reads, its command and the compiler are the same: an empty file named
 by their digest stands in ~/.cache/sessiond-lint ($XDG_CACHE_HOME), for all clones of this user, and goes when unused for 30 days.
 
-Usage: lint.py [-j JOBS] [--quick] [--fix]; needs a configured build/debug with its precompiled headers (make lint).
+Usage: lint.py [-j JOBS] [--quick] [--fix]; without --quick it needs a configured build/debug with its precompiled headers (make lint).
 """
 
 import argparse
@@ -30,11 +29,13 @@ import sys
 import time
 from pathlib import Path
 
+import includes
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "debug"
 CLEAN = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sessiond-lint"
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
-PRODUCT = ("config/", "store/", "transcripts/", "formats/", "policy/", "daemon/")
+PRODUCT = tuple(f"{folder}/" for folder in includes.declared())
 
 
 def tracked(*patterns):
@@ -72,7 +73,7 @@ def closure(name, found):
 def surroundings():
     """What every check reads beside the sources."""
     compiler = subprocess.run(["clang++-19", "--version"], text=True, capture_output=True, check=True).stdout
-    return compiler.encode() + b"".join(map(bytes_of, (".clang-format", ".clang-tidy", "CMakeLists.txt", "tests/classes.py")))
+    return compiler.encode() + b"".join(map(bytes_of, (".clang-format", ".clang-tidy", "CMakeLists.txt")))
 
 
 def digest(command, files):
@@ -122,24 +123,23 @@ def units(flags, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-j", type=int, default=os.cpu_count())
-    parser.add_argument("--quick", action="store_true", help="only the format and the sizes of classes")
+    parser.add_argument("--quick", action="store_true", help="only the format")
     parser.add_argument("--fix", action="store_true", help="let clang-tidy mend what it can")
     args = parser.parse_args()
-    began, flags, wrong = time.monotonic(), flags_of_files(), 0
-    # The units need what any folder needs; two names that meet are no fault of theirs.
-    wide = next(words for name, words in flags.items() if name.startswith("daemon/api/")) + ["-Wno-shadow", "-Wno-deprecated-declarations"]
-    together = list(units(flags, args.j))
+    began, wrong = time.monotonic(), 0
     sources = tracked("*.cpp", "*.hpp")
-    checks = [(["clang-format-19", "--dry-run", "--Werror", *sources], sources),
-              (["tests/classes.py", *together, "--", *wide], together)]
-    quick = len(checks)
-    checks += [(["clang-tidy-19", "-quiet", *(["--fix"] if args.fix else []), "--checks=-bugprone-suspicious-include", unit, "--", *wide], [unit])
-               for unit in together]
-    checks += [(["clang++-19", *words, "-fsyntax-only", name], [name])
-               for name, words in flags.items() if name.endswith(".cpp") and "build/" not in name]
+    checks = [(["clang-format-19", "--dry-run", "--Werror", *sources], sources)]
+    if not args.quick:
+        flags = flags_of_files()
+        # The units need what any folder needs; two names that meet are no fault of theirs.
+        wide = next(words for name, words in flags.items() if name.startswith("daemon/api/")) + ["-Wno-shadow", "-Wno-deprecated-declarations"]
+        checks += [(["clang-tidy-19", "-quiet", *(["--fix"] if args.fix else []), "--checks=-bugprone-suspicious-include", unit, "--", *wide], [unit])
+                   for unit in units(flags, args.j)]
+        checks += [(["clang++-19", *words, "-fsyntax-only", name], [name])
+                   for name, words in flags.items() if name.endswith(".cpp") and "build/" not in name]
     CLEAN.mkdir(parents=True, exist_ok=True)
     forget_unused()
-    wanted = [(command, digest(command, files)) for command, files in checks[:quick if args.quick else None]]
+    wanted = [(command, digest(command, files)) for command, files in checks]
     due = [(command, known) for command, known in wanted if not passed_before(known)]
     with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
         for (command, known), (well, printed) in zip(due, pool.map(run, [command for command, _ in due])):
@@ -147,8 +147,7 @@ def main():
                 (CLEAN / known).touch()
             else:
                 wrong += 1
-            if not well or command[0] == "tests/classes.py":
-                print(printed, file=sys.stdout if well else sys.stderr)
+                print(printed, file=sys.stderr)
     print(f"checks {len(wanted)} made {len(due)} wrong {wrong} in {time.monotonic() - began:.0f} s")
     return 1 if wrong else 0
 

@@ -42,5 +42,5 @@ class ApprovalsCase(Case):
     def events(self, key, api=None):
         api = api or self.api
         epoch = self.ok(api.get(S(key)), 200)["asOf"].split("-")[0]
-        page = self.ok(api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types=approval.*,run.finished"), 200)
+        page = self.ok(api.get(S(key, "main", "events") + f"?poll=1&waitMs=5000&limit=1000&after={epoch}-0&types=approval.*,run.finished"), 200)
         return page["data"]

@@ -64,7 +64,7 @@ class HooksCase(ApprovalsCase):
     def told(self, key, types="hook.*,run.*,message.appended,session.updated"):
         """The events of a session so far."""
         epoch = self.ok(self.api.get(S(key)), 200)["asOf"].split("-")[0]
-        page = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types={types}"), 200)
+        page = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&waitMs=5000&limit=1000&after={epoch}-0&types={types}"), 200)
         return page["data"]
 
     def calls(self, key, name=None):

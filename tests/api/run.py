@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the API tests against a binary: tests/api/run.py --binary PATH [-k PATTERN] [-x PATTERN] [-j N]"""
+"""Runs the API tests against a binary: tests/api/run.py --binary PATH [-k PATTERN] [-j N]"""
 
 import sys
 from pathlib import Path

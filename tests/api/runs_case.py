@@ -54,7 +54,7 @@ class RunsCase(Case):
     def of_type(self, key, *types, api=None):
         api = api or self.api
         epoch = self.ok(api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
-        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types=" + ",".join(types)), 200)
+        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&waitMs=5000&limit=1000&after={epoch}-0&types=" + ",".join(types)), 200)
         return [event["data"] for event in reply["data"]]
 
     def wait_for_run(self, key, run_id, *statuses, api=None, seconds=10):

@@ -16,6 +16,8 @@ from harness.case import Case, S, json, uid
 from harness.sessiond import SLOW, Daemon, binary, eventually
 from test_trees import files_of, trees
 
+runs = {"asan", "tsan"}
+
 # What the place of the tests, not the backup, may be warned of.
 OF_THE_PLACE = ("file_system", "disk_space")
 

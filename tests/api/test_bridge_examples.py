@@ -18,6 +18,8 @@ from harness.sessiond import REPO, eventually
 from standins.discord import Discord
 from standins.slack import Slack
 
+runs = {"release"}
+
 EXAMPLES = REPO / "web/examples"
 MOCK_MODEL = """
 streaming: {chunkSize: 6, chunkIntervalMs: 5}

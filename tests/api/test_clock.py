@@ -5,6 +5,8 @@ import time
 from harness.case import Case, S, uid
 from preload import preload
 
+runs = {"asan", "tsan"}
+
 HOUR = 3_600_000
 REPLAYED = "Idempotency-Replayed"
 

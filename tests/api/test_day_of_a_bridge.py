@@ -5,6 +5,8 @@ import json
 from harness.case import Case, S, text_of
 from harness.sse import EventStream
 
+runs = {"asan", "release", "tsan"}
+
 # Platform ids as Slack and Telegram give them. Slack delivers an event again after 3 s, 1 min and 5 min.
 SLACK, TELEGRAM = "slack:A01:T01:", "telegram:bot1:"
 

@@ -9,6 +9,8 @@ import socket
 from harness.case import Case, S
 from harness.sessiond import SLOW, eventually
 
+runs = {"asan", "tsan"}
+
 BACKLOG = 64 << 20  # bytes of journal beyond CHECKPOINT at which writers wait
 MESSAGE = 900_000   # bytes of text
 BIG = 30_000        # entries of a store that takes a while to read

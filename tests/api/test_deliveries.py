@@ -59,7 +59,7 @@ class Deliveries(Case):
     def events(self, key, types="delivery.*", api=None):
         api = api or self.api
         epoch = self.ok(api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
-        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&types={types}"), 200)
+        reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&waitMs=5000&limit=1000&after={epoch}-0&types={types}"), 200)
         return [(event["type"], event["data"]) for event in reply["data"]]
 
     # 1
@@ -363,7 +363,7 @@ class Deliveries(Case):
         self.say(key, "answer")
         self.act(self.claim()[0], "ack")
         epoch = self.ok(self.api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
-        reply = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&limit=1000&after={epoch}-0&deliver=true"), 200)
+        reply = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&waitMs=5000&limit=1000&after={epoch}-0&deliver=true"), 200)
         self.assertEqual([event["type"] for event in reply["data"]], ["message.appended", "delivery.leased", "delivery.sent"])
 
     def test_a_damaged_outbox_is_made_again_from_the_journal(self):
@@ -555,7 +555,7 @@ class Deliveries(Case):
         epoch = self.ok(api.get(S(key, "main", "context")), 200)["asOf"].split("-")[0]
 
         def texts(client, query):
-            reply = self.ok(client.get(f"/v1/events?poll=1&limit=1000&after={epoch}-0&deliver=true{query}"), 200)
+            reply = self.ok(client.get(f"/v1/events?poll=1&waitMs=5000&limit=1000&after={epoch}-0&deliver=true{query}"), 200)
             return [event["data"]["delivery"]["to"] for event in reply["data"]]
 
         self.assertEqual((texts(slack, ""), texts(discord, "")), (["u1"], []))

@@ -9,6 +9,8 @@ from harness.case import Case, S, uid
 from preload import preload
 from harness.sessiond import REPO, Client, eventually
 
+runs = {"asan", "release", "tsan"}
+
 # Every other GET route answers from the state of an agent. The routes of one run, one approval and all open approvals need a run; the
 # lists of a session show the same. Runners are known once they took one. Hooks are a file of their own.
 OF_NO_AGENT = {"/", "/assets/{name}", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/schemas/{name}", "/v1/blobs/{sha256}", "/v1/whoami", "/v1/policy/send", "/v1/events",

@@ -9,6 +9,8 @@ from harness.other_writer import host, process
 from harness.sessiond import eventually
 from test_locks import Background, held
 
+runs = {"asan", "tsan"}
+
 SAID = ["one", "two", "three", "four", "five"]
 ANOTHER_BOOT = "01234567-89ab-cdef-0123-456789abcdef"
 LATER = 60.0  # much less than the 30 min after which an unchanged lock is presumed stale

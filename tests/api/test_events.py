@@ -8,6 +8,8 @@ import time
 from harness.case import Case, S, text_of, uid
 from harness.sse import StreamRefused
 
+runs = {"asan", "release", "tsan"}
+
 ENVELOPE = ["seq", "time", "type", "agent", "key", "sessionId", "channel", "chatType", "topic", "actor", "source",
             "data"]
 

@@ -13,6 +13,8 @@ import unittest
 from harness.case import Case, S, uid
 from harness.sessiond import REPO, eventually
 
+runs = {"release"}
+
 
 class Model(http.server.BaseHTTPRequestHandler):
     """Answers POST /chat/completions word by word, as OpenAI does with stream:true. A word `wait` is said when `go` is set."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from harness.case import Case, S, text_of, uid
 from harness.sessiond import eventually
 
+runs = {"asan", "tsan"}
+
 
 def journal_lines(state: Path):
     for segment in sorted((state / "journal").glob("*.jsonl")):

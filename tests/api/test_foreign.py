@@ -13,6 +13,8 @@ import time
 from harness.case import Case, S, text_of, uid
 from harness.sessiond import eventually
 
+runs = {"asan", "tsan"}
+
 WRITER = """
 import json, os, sys
 held = {}

@@ -9,6 +9,8 @@ from harness.case import Case, S, uid
 from harness.sessiond import eventually
 from test_foreign import Writer, appended, header, line
 
+runs = {"asan", "tsan"}
+
 
 class Agents(Case):
     """Agents that come, go and rest."""

@@ -10,6 +10,8 @@ from harness.other_writer import Lock, Turns
 from harness.sessiond import eventually
 from test_foreign import Writer, appended, line
 
+runs = {"asan", "tsan"}
+
 ROUNDS = 20
 TURNS = 60  # of the program that takes the transcript's lock
 

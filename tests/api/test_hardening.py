@@ -9,6 +9,8 @@ from pathlib import Path
 
 from harness.sessiond import binary
 
+runs = {"release"}
+
 READELF = shutil.which("readelf") or shutil.which("llvm-readelf-19")
 
 

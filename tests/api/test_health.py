@@ -7,6 +7,8 @@ import re
 from harness.case import Case, S, json, uid
 from harness.sse import StreamRefused
 
+runs = {"asan", "tsan"}
+
 # Every route these tests use, in OpenAPI's spelling; names of parameters do not matter.
 ROUTES = {
     "get": ["/healthz", "/readyz", "/metrics", "/version", "/openapi.json", "/v1/agents", "/v1/agents/{agent}",

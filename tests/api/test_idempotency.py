@@ -5,6 +5,8 @@ import threading
 
 from harness.case import Case, S, uid
 
+runs = {"asan", "tsan"}
+
 REPLAYED = "Idempotency-Replayed"
 
 

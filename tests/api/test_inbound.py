@@ -4,6 +4,8 @@ import time
 
 from harness.case import Case, S, text_of, uid
 
+runs = {"asan", "release", "tsan"}
+
 HOUR = 3600 * 1000
 
 

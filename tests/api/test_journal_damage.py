@@ -105,7 +105,7 @@ class JournalCase(Case):
         """Every event and gap from a place on."""
         events, gaps = [], []
         while True:
-            page = self.ok(api.get(f"/v1/events?poll=1&limit=500&after={after}"), 200)
+            page = self.ok(api.get(f"/v1/events?poll=1&waitMs=1000&limit=500&after={after}"), 200)
             events += page["data"]
             gaps += [page["gap"]] if "gap" in page else []
             if page["next"] == after:
@@ -123,6 +123,8 @@ class JournalCase(Case):
 
 class BeforeCheckpoint(JournalCase):
     """Damage that recovery does not need: it is served around, told, and put aside by a repair."""
+
+    runs = {"asan", "tsan"}
 
     def test_fault_7_a_reader_is_told_of_damage_and_goes_on_behind_it(self):
         daemon = self.copy()
@@ -227,6 +229,8 @@ class BeyondCheckpoint(JournalCase):
 
 class UnderTheDaemon(JournalCase):
     """Segments that go while the daemon runs."""
+
+    runs = {"asan", "tsan"}
 
     def taken(self):
         daemon = self.copy().start()
@@ -354,6 +358,8 @@ class Advice(JournalCase):
 
 class Left(JournalCase):
     """What kills leave behind."""
+
+    runs = {"asan", "tsan"}
 
     def test_fault_47_a_torn_batch_is_the_normal_mark_of_a_kill(self):
         daemon = self.copy()

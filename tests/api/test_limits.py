@@ -8,6 +8,8 @@ import unittest
 from harness.case import Case, S, json, uid
 from harness.sessiond import SLOW, eventually, has_fault_points
 
+runs = {"asan", "tsan"}
+
 FIELDS = 1000          # of an entry
 MEMBERS = 20_000       # of an entry at all depths
 ENTRY = 1 << 20        # bytes of an entry

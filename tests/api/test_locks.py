@@ -12,6 +12,8 @@ from harness.case import Case, S, text_of, uid
 from harness.other_writer import host, process
 from harness.sessiond import eventually
 
+runs = {"asan", "tsan"}
+
 HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])

@@ -9,6 +9,8 @@ from harness.case import Case, uid
 from harness.sessiond import eventually
 from harness.sse import StreamRefused
 
+runs = {"release"}
+
 METHODS = ("get", "put", "post", "delete", "patch")
 # Who may do what; beside these `open` is everybody's and `self` every token's.
 GRANTS = {

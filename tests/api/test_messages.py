@@ -4,6 +4,8 @@ import threading
 
 from harness.case import Case, S, json, text_of, uid
 
+runs = {"asan", "release", "tsan"}
+
 
 class Append(Case):
     def post(self, key, body, query="", **named):

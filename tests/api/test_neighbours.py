@@ -9,6 +9,8 @@ from harness.case import Case, S, json, text_of, uid
 from preload import preload
 from harness.sessiond import eventually
 
+runs = {"asan", "tsan"}
+
 ALL = "/v1/agents/main/sessions"
 REPLAYED = "Idempotency-Replayed"
 MIB = 1 << 20

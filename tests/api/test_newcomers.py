@@ -13,6 +13,8 @@ from harness.case import Case, S
 from harness.chat import Chat
 from harness.sessiond import SLOW, eventually
 
+runs = {"release"}
+
 HERE = Path(__file__).parent / "newcomers"
 MESSAGES = 40
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from harness.sessiond import SLOW, binary
 
+runs = {"release"}
+
 ROOT = Path(__file__).resolve().parents[2]
 WAIT = 120 * SLOW
 KEPT = re.compile(r"PATH|(ASAN|LSAN|TSAN|UBSAN)_OPTIONS|SESSIOND_TEST_\w+")

@@ -10,6 +10,8 @@ from harness.case import Case
 from harness.sessiond import SLOW, binary, eventually
 from test_tls import Certificates
 
+runs = {"asan", "tsan"}
+
 
 def reload(daemon, **sections):
     """Writes these sections over the daemon's configuration and sends SIGHUP; the lines that it logs then."""

@@ -297,7 +297,7 @@ class SessionLog(LogCase):
         after = self.ok(self.api.get(S(self.key)), 200)["asOf"]
         self.write({"type": "error", "code": "one"})
         def events(query):
-            return [event["type"] for event in self.ok(self.api.get(f"/v1/events?poll=1&limit=100&after={after}{query}"), 200)["data"] if event.get("key") == self.key]
+            return [event["type"] for event in self.ok(self.api.get(f"/v1/events?poll=1&waitMs=5000&limit=100&after={after}{query}"), 200)["data"] if event.get("key") == self.key]
         for query in ("", "&types=*", "&keyPrefix=agent:", "&types=message.*,session.*"):
             self.assertNotIn("log.appended", events(query), query)
         for query in ("&types=log.appended", "&types=log.*", "&types=message.*,log.*"):
@@ -455,7 +455,7 @@ class Cost(RunsCase):
         return self.ok(self.api.post(S(key, agent, "messages"), {"role": "assistant", "text": "x", "usage": {"input": 1, "cost": {"total": dollars}}}), 201)
 
     def events(self, key, agent):
-        reply = self.ok(self.api.get(f"/v1/agents/{agent}/events?poll=1&limit=1000&types=cost.exceeded&after={self.epoch}-0"), 200)
+        reply = self.ok(self.api.get(f"/v1/agents/{agent}/events?poll=1&waitMs=5000&limit=1000&types=cost.exceeded&after={self.epoch}-0"), 200)
         return [event["data"] for event in reply["data"] if event["key"] == key]
 
     def setUp(self):

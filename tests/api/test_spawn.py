@@ -2,6 +2,8 @@
 
 from harness.case import Case, S, uid
 
+runs = {"asan", "release"}
+
 ALL = "/v1/agents/main/sessions"
 
 

@@ -9,6 +9,8 @@ import time
 from harness.case import Case
 from harness.sessiond import SLOW
 
+runs = {"asan", "tsan"}
+
 READERS, STALLED = 1000, 100
 HELLO, END = b"event: stream.hello\n", b"\n\n"
 

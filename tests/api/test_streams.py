@@ -11,6 +11,8 @@ from http.client import HTTPConnection, HTTPException
 from harness.case import Case, S, text_of, uid
 from harness.sessiond import SLOW, eventually
 
+runs = {"asan", "tsan"}
+
 
 class Waiting:
     """A request that is on its way: sent when made, answered when asked for."""

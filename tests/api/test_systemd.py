@@ -14,6 +14,8 @@ from pathlib import Path
 from harness.case import Case, uid
 from harness.sessiond import REPO, SLOW, binary
 
+runs = {"asan", "release"}
+
 UNITS = REPO / "config" / "systemd"
 # What systemd does between fork and exec: descriptors from 3 on, and variables that hold the new process's own pid.
 EXEC = r"""

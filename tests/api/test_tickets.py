@@ -8,6 +8,8 @@ from harness.case import Case, S, json, uid
 from harness.sessiond import SLOW, eventually
 from harness.sse import StreamRefused
 
+runs = {"asan", "tsan"}
+
 
 class TicketCase(Case):
     def ticket(self, api=None, **body):

@@ -14,6 +14,8 @@ from harness.case import Case, S, uid
 from harness.sessiond import SLOW, Daemon, eventually
 from harness.sse import LineSplitter
 
+runs = {"asan", "release", "tsan"}
+
 
 def openssl(*arguments, **more):
     done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=60 * SLOW, check=False, **more)

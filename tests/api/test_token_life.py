@@ -7,6 +7,8 @@ from harness.case import Case, S, json, uid
 from harness.sessiond import SLOW, eventually
 from harness.sse import StreamRefused
 
+runs = {"asan", "tsan"}
+
 
 class TokenCase(Case):
     def make(self, role="viewer", api=None, **more):

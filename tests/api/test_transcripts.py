@@ -2,6 +2,8 @@
 
 from harness.case import Case, S, text_of, uid
 
+runs = {"asan", "tsan"}
+
 
 class Bytes(Case):
     MESSAGE = (rb'{"role":"user","content":[{"type":"text","text":"half \ud83d and whole \ud83d\ude00 \u00e4\/\u0000\u2028"}],'

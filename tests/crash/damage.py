@@ -24,6 +24,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 from harness.case import text_of  # noqa: E402
+from harness.report import Report  # noqa: E402
 from harness.sessiond import S, Daemon  # noqa: E402
 
 AGENTS = ("one", "two", "three")
@@ -397,22 +398,18 @@ def main():
     parser.add_argument("-k", default="", help="only rows with this in their name")
     args = parser.parse_args()
     os.environ["SESSIOND_BINARY"] = str(Path(args.binary).resolve())
-    world = World()
-    wanted = [(k, d) for k in KINDS for d in DAMAGES if args.k in f"{k.name} {d.__name__}"]
-    with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
+    world, report = World(), Report()
+    wanted = [(k, d) for k in KINDS for d in DAMAGES if args.k in f"{k.name} {d.__name__}" and report.wants(f"{k.name} {d.__name__}")]
+    with concurrent.futures.ThreadPoolExecutor(report.jobs(args.j)) as pool:
         rows = list(pool.map(lambda pair: one(world, *pair), wanted))
     world.close()
     print(f"{'file':<20} {'damage':<14} {'then':<24} {'told by':<20} {'advice':<24}")
     for row in rows:
         print(f"{row.kind.name:<20} {row.damage.__name__:<14} {row.outcome:<24} {row.told:<20} {row.mended:<24} "
               f"{'FAIL' if row.faults else 'ok'}")
-    failed = [row for row in rows if row.faults]
-    for row in failed:
-        print(f"\nFAIL {row.kind.name}, {row.damage.__name__}:")
-        for fault in row.faults[:6]:
-            print("  " + fault)
-    print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed else 0
+    for row in rows:
+        report.judge(f"{row.kind.name} {row.damage.__name__}", row.faults[:6])
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import concurrent.futures
 import os
 import re
 import sys
-import time
 import traceback
 from pathlib import Path
 
@@ -29,13 +28,15 @@ import point_cases  # noqa: E402
 import run_cases  # noqa: E402
 import search_cases  # noqa: E402
 import transfer_cases  # noqa: E402
+from harness.report import Report  # noqa: E402
 from harness.sessiond import REPO  # noqa: E402
 
+WITHOUT, REACHED = "the release knows no point", "each point has a case"
 POINTS = re.findall(r'"([a-z_]+\.[a-z_]+)"', (REPO / "store/fault_point.hpp").read_text())
 
 
 def run_case(kind, point, turn):
-    began = time.monotonic()
+    """(where it died again, faults, its log)"""
     case = None
     try:
         case = kind(point, turn)
@@ -46,8 +47,7 @@ def run_case(kind, point, turn):
         log = [] if case is None else case.daemon.stderr
         if case:
             case.daemon.close()
-    then = "" if case is None else f" then {case.then}"
-    return f"{kind.__name__} {point}{then} ({time.monotonic() - began:.1f} s)", faults, log
+    return "" if case is None else f"then {case.then}", faults, log
 
 
 def main():
@@ -59,30 +59,21 @@ def main():
     parser.add_argument("-j", type=int, default=os.cpu_count())
     options = parser.parse_args()
     os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
+    report = Report()
     runs = [(kind, point, turn) for kind in (*point_cases.CASES, *maintenance_cases.CASES, *context_cases.CASES,
                                  *run_cases.CASES, *delivery_cases.CASES,
                                  *transfer_cases.CASES, *blob_cases.CASES, *log_cases.CASES, *search_cases.CASES) for turn, point in enumerate(kind.points)
             if options.k in f"{kind.__name__} {point}"]
-    reached, failed = set(), 0
-    if options.without:
+    if options.without and report.wants(WITHOUT):
         program = Path(options.without).read_bytes()
-        for name in (p for p in [*POINTS, "SESSIOND_FAULT"] if p.encode() in program):
-            failed += 1
-            print(f"FAIL {options.without} contains {name}")
-    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        for name, faults, log in pool.map(lambda run: run_case(*run), runs):
-            if not faults:
-                reached.add(name.split()[1].split(":")[0])
-            failed += bool(faults)
-            if faults:
-                print(f"FAIL {name}", *(f"  FAULT {f}" for f in faults[:10]), "--- its log", *log[-30:], "---", sep="\n", flush=True)
-            elif options.k:
-                print(f"ok   {name}", flush=True)
-    missing = [] if options.k else sorted(set(POINTS) - reached)
-    for point in missing:
-        print(f"FAIL no case gets to {point}")
-    print(f"points {len(POINTS)} reached {len(reached)} runs {len(runs)} failures {failed + len(missing)}")
-    sys.exit(1 if failed or missing or not runs else 0)
+        report.judge(WITHOUT, [f"{options.without} contains {name}" for name in [*POINTS, "SESSIOND_FAULT"] if name.encode() in program])
+    if not options.k and report.wants(REACHED):
+        report.judge(REACHED, [f"no case gets to {point}" for point in sorted(set(POINTS) - {point.split(":")[0] for _, point, _ in runs})])
+    runs = [(kind, point, turn) for kind, point, turn in runs if report.wants(f"{kind.__name__} {point}")]
+    with concurrent.futures.ThreadPoolExecutor(report.jobs(options.j)) as pool:
+        for (kind, point, _), (then, faults, log) in zip(runs, pool.map(lambda run: run_case(*run), runs)):
+            report.judge(f"{kind.__name__} {point}", faults and [then, *faults[:10], "--- its log", *log[-30:], "---"])
+    sys.exit(report.finish())
 
 
 if __name__ == "__main__":

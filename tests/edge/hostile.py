@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 
+from harness.report import Report  # noqa: E402
 from harness.sessiond import SLOW, Daemon, S, uid  # noqa: E402
 
 PREFIX = "agent:main:guest:"
@@ -287,12 +288,10 @@ def main():
         os.environ["SESSIOND_BINARY"] = str(Path(options.binary).resolve())
     if options.slice:
         options.seconds, options.processes, options.threads = 10, 2, 2
-    passed, failed = 0, 0
+    report = Report()
 
     def check(what, good, detail=""):
-        nonlocal passed, failed
-        passed, failed = passed + bool(good), failed + (not good)
-        print(f"{'ok  ' if good else 'FAIL'} {what}{': ' + str(detail) if detail else ''}")
+        report.judge(what, None if good else [detail])
 
     daemon = Daemon(CONFIG)
     daemon.start()
@@ -355,8 +354,7 @@ def main():
         check("the daemon ends as it should", daemon.stop(60) == 0)
     finally:
         daemon.close()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return report.finish()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """HTTP as the RFCs have it, byte by byte: tests/edge/run.py --binary PATH [-k PART]
 
-Every case of the *_table.py beside this file against the real daemon (case.py says how to read them). The last line counts
-them; the exit code is 1 when any is wrong.
+Every case of the *_table.py beside this file against the real daemon (case.py says how to read them).
 """
 
 import argparse
@@ -18,11 +17,13 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 
 import answers_table, deadlines_table, fields_table, framing_table, paths_table, requests_table  # noqa: E401,E402
 from case import CLOSED, CUT, KEPT, LATE, get  # noqa: E402
+from harness.report import Report  # noqa: E402
 from harness.sessiond import SLOW, S, Daemon, uid  # noqa: E402
 from wire import Conversation, Wrong  # noqa: E402
 
 TABLES = (requests_table, fields_table, framing_table, answers_table, paths_table, deadlines_table)
 AGENT = re.compile("[a-z0-9_-]+")
+LEFT = "what was stored, and the end"
 TIMEOUT = 20 * SLOW  # of what must come; nothing waits this long when it is right
 
 
@@ -122,16 +123,14 @@ def stored_by(case):
     return 0 if any(b"topic=" in piece for piece in case.sent) else case.statuses.count(201)
 
 
-def run(table, part):
-    """(cases, wrong) of one table."""
-    cases = [case for case in table.CASES if part in case.name]
-    if not cases:
-        return 0, 0
-    wrong = 0
+def run(table, part, report):
+    """The cases of one table, and what all of them left behind."""
+    def full(name):
+        return f"{table.__name__}: {name}"
 
-    def say(name, what):
-        print(f"WRONG {table.__name__}: {name}: {what}", flush=True)
-        return 1
+    cases = [case for case in table.CASES if part in case.name and report.wants(full(case.name), full(LEFT))]
+    if not cases:
+        return
 
     with Daemon(getattr(table, "CONFIG", {})) as daemon:
         world = World(daemon)
@@ -139,21 +138,24 @@ def run(table, part):
             mark = len(daemon.stderr)
             try:
                 check(world, case)
+                report.passed(full(case.name))
             except Wrong as what:
-                wrong += say(case.name, what)
+                report.failed(full(case.name), what)
             if not daemon.alive or daemon.sanitizer_reports():
-                wrong += say(case.name, "the daemon died:\n" + "\n".join(daemon.stderr[mark:][-60:]))
-                return len(cases), wrong
+                report.failed(full(case.name), "the daemon died:\n" + "\n".join(daemon.stderr[mark:][-60:]))
+                report.failed(full(LEFT), f"the daemon died in {case.name!r}: the cases after it did not run")
+                return
+        left = []
         written = sum(map(stored_by, cases))
         if len(world.messages()) != written:
-            wrong += say("what was stored", f"{len(world.messages())} messages, {written} were acknowledged")
+            left.append(f"{len(world.messages())} messages, {written} were acknowledged")
         strange = [p for p in (daemon.state / "agents").iterdir() if not AGENT.fullmatch(p.name)]
         strange += [p for p in daemon.home.rglob("*escaped*") if daemon.agent_dir() not in p.parents]
         if strange:
-            wrong += say("what was stored", f"where nothing belongs: {strange}")
-        if daemon.stop() != 0 or daemon.sanitizer_reports():
-            wrong += say("the end", "\n".join(daemon.stderr[-60:]))
-    return len(cases) + 1, wrong
+            left.append(f"where nothing belongs: {strange}")
+        if (code := daemon.stop()) != 0 or daemon.sanitizer_reports():
+            left += [f"exit code {code}", *daemon.stderr[-60:]]
+        report.judge(full(LEFT), left)
 
 
 def write_seeds(folder):
@@ -173,10 +175,10 @@ def main():
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     if options.seeds:
         return write_seeds(Path(options.seeds))
-    counts = [run(table, options.part) for table in TABLES]
-    cases, wrong = (sum(column) for column in zip(*counts))
-    print(f"cases {cases} wrong {wrong}")
-    sys.exit(1 if wrong or not cases else 0)
+    report = Report()
+    for table in TABLES:
+        run(table, options.part, report)
+    sys.exit(report.finish())
 
 
 if __name__ == "__main__":

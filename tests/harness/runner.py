@@ -1,7 +1,9 @@
-"""Runs the tests of one folder against a binary; tests/api/run.py and tests/browser/run.py call it.
+"""Runs the tests of one folder against a binary; tests/api/run.py, tests/browser/run.py and tests/views/run.py call it.
 
-Classes run side by side (each has its own daemon), tests of a class one after another. The last line is `N passed, N failed`
-(and skipped, when some were); the exit code is 1 when any failed.
+Classes run side by side (each has its own daemon), tests of a class one after another.
+
+A test says by which builds `make test` and `make soak` run it: `runs = {"asan", "release", "tsan"}` of the method (`@runs_in`), else of its
+class, else of its module, else asan alone. --build takes the tests of one build; --binary takes all, for any binary.
 """
 
 import argparse
@@ -9,43 +11,65 @@ import concurrent.futures
 import faulthandler
 import os
 import sys
-import threading
 import time
 import traceback
 import unittest
 
 from harness import sessiond
+from harness.report import Report
+
+BUILDS = {"asan", "release", "tsan"}
+
+
+def runs_in(*builds):
+    """Decorates a test that does not run where the others of its class do."""
+    def mark(test):
+        test.runs = set(builds)
+        return test
+    return mark
+
+
+def builds_of(test):
+    """The builds that run a test."""
+    method = getattr(test, getattr(test, "_testMethodName", ""), None)
+    for owner in (method, type(test), sys.modules.get(type(test).__module__)):
+        if isinstance(builds := getattr(owner, "runs", None), set):  # a function of that name is none
+            break
+    else:
+        builds = {"asan"}
+    if not builds & {"asan", "release"} or not builds <= BUILDS:
+        sys.exit(f"{test.id()}: runs is {builds}; it must name asan or release, which `make test` runs, and may name tsan")
+    return builds
 
 
 class Result(unittest.TestResult):
-    """Counts tests, not sub-tests; prints a failure as soon as it happens, with the test's name."""
+    """Reports tests, not sub-tests."""
 
-    printing = threading.Lock()
-
-    def __init__(self, verbose=False):
+    def __init__(self, report, verbose=False):
         super().__init__()
-        self.passed, self.failed, self.left_out = set(), set(), set()
-        self._verbose, self._began = verbose, {}
+        self._report, self._verbose, self._began = report, verbose, {}
+        self.fell = set()  # names that did not pass
 
     def startTest(self, test):
         super().startTest(test)
         self._began[test.id()] = time.monotonic()
 
-    def _say(self, word, test, detail=""):
-        took = time.monotonic() - self._began.get(test.id(), time.monotonic())
-        with self.printing:
-            print(f"{word} {test.id()} ({took:.1f} s)" + ("\n" + detail if detail else ""), flush=True)
+    def stopTest(self, test):
+        if self._verbose and test.id() not in self.fell:
+            print(f"ok   {test.id()} ({time.monotonic() - self._began[test.id()]:.1f} s)", flush=True)
+        super().stopTest(test)
+
+    def _fail(self, test, err, part=None):
+        """The reason begins with what is wrong: the way to it is longer than what a table shows."""
+        self.fell.add(test.id())
+        what = "".join(traceback.format_exception_only(*err[:2])).strip()
+        way = self._exc_info_to_string(err, part or test) if isinstance(test, unittest.TestCase) else "".join(traceback.format_exception(*err))
+        self._report.failed(test.id(), (f"{part}: " if part else "") + f"{what}\n{way}")
 
     def addSuccess(self, test):
         super().addSuccess(test)
-        self.passed.add(test.id())
-        if self._verbose:
-            self._say("ok  ", test)
-
-    def _fail(self, test, err):
-        self.failed.add(test.id())
-        self._say("FAIL", test, self._exc_info_to_string(err, test) if isinstance(test, unittest.TestCase)
-                  else "".join(traceback.format_exception(*err)))
+        if test.id() not in self.fell:
+            self._report.passed(test.id())
 
     def addError(self, test, err):
         super().addError(test, err)
@@ -58,13 +82,12 @@ class Result(unittest.TestResult):
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self.failed.add(test.id())
-            self._say("FAIL", subtest, self._exc_info_to_string(err, subtest))
+            self._fail(test, err, subtest)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
-        self.left_out.add(test.id())
-        self._say("skip", test, "     " + reason)
+        self.fell.add(test.id())
+        self._report.skipped(test.id(), reason)
 
     def addExpectedFailure(self, test, err):
         self.addFailure(test, err)  # nobody is expected to fail here
@@ -73,56 +96,60 @@ class Result(unittest.TestResult):
         self.addSuccess(test)
 
 
-def classes(suite, found):
+def tests_of(suite):
     for item in suite:
         if isinstance(item, unittest.TestSuite):
-            classes(item, found)
+            yield from tests_of(item)
         else:
-            found.setdefault((type(item).__module__, type(item).__qualname__), unittest.TestSuite()).addTest(item)
-    return found
+            yield item
+
+
+def of_class(test):
+    """The names of a failure in setUpClass and in tearDownClass."""
+    owner = f"{type(test).__module__}.{type(test).__qualname__}"
+    return f"setUpClass ({owner})", f"tearDownClass ({owner})"
+
+
+def run_class(suite, report, verbose):
+    tests = list(suite)
+    result = Result(report, verbose)
+    suite.run(result)
+    for name in of_class(tests[0]) if report.only else ():
+        if name in report.only and name not in result.fell:
+            report.passed(name)
 
 
 def main(folder, description):
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
+    parser.add_argument("--build", choices=sorted(BUILDS), help="instead of --binary: the build to test, with the tests that say they run there")
     parser.add_argument("-k", dest="patterns", action="append",
                         help="only tests whose name has this (fnmatch pattern or part)")
-    parser.add_argument("-x", dest="without", action="append", default=[], help="no classes whose name has this")
     parser.add_argument("-j", dest="jobs", type=int, default=1, help="classes at a time")
     parser.add_argument("-v", dest="verbose", action="store_true", help="name passed tests too")
     options = parser.parse_args()
+    if options.build:
+        options.binary = sessiond.REPO / "build" / options.build / "sessiond"
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     if not os.access(sessiond.binary(), os.X_OK):
-        parser.error(f"{sessiond.binary()} is no program; build it or give --binary")
+        parser.error(f"{sessiond.binary()} cannot be executed; build it or give --binary")
     slow = float(os.environ.get("SESSIOND_TEST_SLOW", "1"))
-    faulthandler.dump_traceback_later(1200 * slow, exit=True)  # a hang tells where
+    limit_s = float(os.environ.get("SESSIOND_TEST_LIMIT_S", "0")) or 1200 * slow  # of tests/run.py, which kills us later
+    faulthandler.dump_traceback_later(limit_s, exit=True)  # a hang tells where
 
     loader = unittest.TestLoader()
     if options.patterns:
         loader.testNamePatterns = [p if "*" in p else f"*{p}*" for p in options.patterns]
-    found = classes(loader.discover(str(folder), "test_*.py", str(folder)), {})
-    suites = [suite for (module, name), suite in found.items() if not any(part in f"{module}.{name}" for part in options.without)]
-    results = []
-
-    def run(suite):
-        result = Result(options.verbose)
-        results.append(result)
-        suite.run(result)
+    report, classes = Report(), {}
+    for test in tests_of(loader.discover(str(folder), "test_*.py", str(folder))):
+        broken = type(test).__module__ == "unittest.loader"  # a module that cannot be loaded
+        if (broken or not options.build or options.build in builds_of(test)) and report.wants(test.id(), *of_class(test)):
+            classes.setdefault((type(test).__module__, type(test).__qualname__), unittest.TestSuite()).addTest(test)
 
     began = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        for future in [pool.submit(run, suite) for suite in suites]:
+    with concurrent.futures.ThreadPoolExecutor(report.jobs(options.jobs)) as pool:
+        for future in [pool.submit(run_class, suite, report, options.verbose) for suite in classes.values()]:
             future.result()
-    failed = set().union(*(r.failed for r in results)) if results else set()
-    passed = (set().union(*(r.passed for r in results)) if results else set()) - failed
-    skipped = (set().union(*(r.left_out for r in results)) if results else set()) - failed
-    print(f"{len(suites)} classes in {time.monotonic() - began:.1f} s")
-    for name in sorted(failed):
-        print("failed:", name)
-    print(f"{len(passed)} passed, {len(failed)} failed" + (f", {len(skipped)} skipped" if skipped else ""), flush=True)
-    sys.exit(1 if failed or loader.errors or not passed else 0)
-
-
-if __name__ == "__main__":
-    main()
+    print(f"{len(classes)} classes in {time.monotonic() - began:.1f} s")
+    sys.exit(report.finish())

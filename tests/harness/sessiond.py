@@ -22,6 +22,7 @@ import uuid
 from pathlib import Path
 from urllib.parse import quote
 
+from harness.report import SANITIZER
 from harness.sealed import plain_store, write_keys
 from harness.sse import EventStream
 
@@ -29,8 +30,6 @@ REPO = Path(__file__).resolve().parents[2]
 THREADS = int(os.environ.get("SESSIOND_TEST_THREADS", "0"))  # network.threads of every daemon; 0: the default
 ENCRYPT = os.environ.get("SESSIOND_TEST_ENCRYPT", "0") == "1"  # every daemon in store.mode own gets a key file
 SLOW = float(os.environ.get("SESSIOND_TEST_SLOW", "1"))
-SANITIZER = re.compile(r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:|"
-                       r"UndefinedBehaviorSanitizer")
 EVENT_ID = re.compile(r"^[0-9a-f]{8}-\d+$")
 
 
@@ -336,8 +335,9 @@ class Daemon:
                 raise AssertionError(f"no answer within {timeout * SLOW:.0f} s") from None
             sock.settimeout(2 * SLOW)
             try:
+                sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # answered where the connection is kept
                 closed = sock.recv(1) == b""
-            except ConnectionResetError:
+            except (BrokenPipeError, ConnectionResetError):
                 closed = True
             except TimeoutError:
                 closed = False

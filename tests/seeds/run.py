@@ -4,7 +4,6 @@
 A table has a row for each feature, with the check that runs against the daemon: a method in the module beside it. `003.table` has those of
 seed 003 (`checks_003.py`), `context.table` those of all seeds about what a model is shown, `runs.table` those about runs, approvals and queues, `hooks.table` those about hooks, `portability.table` those about names, resuming, import and export.
 `003.fields` has a line for each field of an entry.
-The last line of a table counts its rows; the exit code is 1 when any failed.
 """
 
 import argparse
@@ -19,6 +18,7 @@ sys.path.append(str(HERE.parent))  # harness
 
 import fields  # noqa: E402
 from harness import sessiond  # noqa: E402
+from harness.report import Report  # noqa: E402
 
 
 class Row:
@@ -38,42 +38,41 @@ def read(path, kind):
     return [kind(line) for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
 
 
-def attempt(name, case, call):
-    """Runs a check; False and the reason when it fails."""
+def attempt(report, name, case, call):
+    """Runs a check. When the end of a table is run again, its checks run too."""
+    if not report.wants(name, f"{name.split()[0]} at the end"):
+        return
     case._others = []
     try:
         try:
             call(case)
         finally:
-            case.doCleanups()
-        return True
-    except Exception:
-        print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
-        return False
+            clean = case.doCleanups()
+        assert clean, "a daemon of this check did not end as it should"
+        report.passed(name)
+    except Exception as fault:  # noqa: BLE001: whatever it is, the others go on
+        report.failed(name, f"{fault!r}\n{traceback.format_exc()}")
 
 
-def check_fields(kind, path, part):
+def check_fields(report, kind, path, part):
     chosen = [field for field in read(path, fields.Field) if part in field.name]
-    passed = sum(attempt(f"field {field}", kind(), field.check) for field in chosen)
+    for field in chosen:
+        attempt(report, f"{path.stem} field {field}", kind(), field.check)
 
     def foreign(case):
         wrong = fields.check_foreign(case, chosen)
         assert not wrong, "\n".join(wrong)
 
-    good = attempt("fields that a foreign program wrote", kind(), foreign) if chosen else True
-    print(f"fields {len(chosen)} passed {passed}", flush=True)
-    return good and passed == len(chosen)
+    if chosen:
+        attempt(report, f"{path.stem} fields that a foreign program wrote", kind(), foreign)
 
 
-def check_rows(kind, path, part):
-    chosen = [row for row in read(path, Row) if part in row.id]
-    run = [row for row in chosen if row.check != "-"]
-    passed = sum(attempt(f"row {row}", kind(), getattr(kind, row.check)) for row in run)
-    for row in chosen:
+def check_rows(report, kind, path, part):
+    for row in [row for row in read(path, Row) if part in row.id]:
+        if row.check != "-":
+            attempt(report, f"{path.stem} {row}", kind(), getattr(kind, row.check))
         if row.waits:
             print(f"waits {row.id}: {row.waits}")
-    print(f"rows {len(run)} passed {passed}", flush=True)
-    return passed == len(run)
 
 
 def main():
@@ -84,18 +83,16 @@ def main():
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     if not os.access(sessiond.binary(), os.X_OK):
-        parser.error(f"{sessiond.binary()} is no program; build it or give --binary")
-    good = True
+        parser.error(f"{sessiond.binary()} cannot be executed; build it or give --binary")
+    report = Report()
     for table in sorted(HERE.glob("*.table")):
         kind = importlib.import_module("checks_" + table.stem).Checks
         kind.begin(sessiond.Daemon(kind.config))
-        good = check_fields(kind, table.with_suffix(".fields"), options.part) and good
-        good = check_rows(kind, table, options.part) and good
+        check_fields(report, kind, table.with_suffix(".fields"), options.part)
+        check_rows(report, kind, table, options.part)
         kind.doClassCleanups()
-        for failure in kind.tearDown_exceptions:
-            print("FAIL at the end:", failure[1], flush=True)
-            good = False
-    sys.exit(0 if good else 1)
+        report.judge(f"{table.stem} at the end", [failure[1] for failure in kind.tearDown_exceptions])
+    sys.exit(report.finish())
 
 
 if __name__ == "__main__":

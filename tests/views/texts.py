@@ -17,7 +17,7 @@ def _prose():
     """Paragraphs of the documents: lines that begin a sentence, without tables, lists and code."""
     documents = [REPO / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")]
     documents += sorted(REPO.glob("[a-z]*/**/README.md"))
-    lines = [line for file in documents if "build" not in file.parts for line in file.read_text().splitlines()]
+    lines = [line for file in documents if "build" not in file.relative_to(REPO).parts for line in file.read_text().splitlines()]
     return [line for line in lines if re.match(r"[A-Z][a-z]* ", line) and len(line) > 120]
 
 

@@ -26,7 +26,7 @@ MODULES = {
     "formats": ["export", "import", "portability", "claude_code", "workflow_export"],
     "policy/context": ["context", "compaction_time"],
     "policy/runs": ["run", "approvals", "entry_of_runs"],
-    "policy": ["policy", "retention", "secrets", "message_scan", "snapshots", "times"],
+    "policy": ["policy", "entry_fields", "retention", "secrets", "message_scan", "snapshots", "times"],
     "daemon/api": ["errors", "http", "openapi", "query", "lists", "sessions", "messages", "schemas", "links", "ids", "outside"],
     "daemon/auth": ["auth", "login", "scope_writes", "session_role", "tickets", "token_life"],
     "daemon/backup": ["backup"],

@@ -27,7 +27,7 @@ class Suite:
 
 # In the order in which they are built.
 BUILDS = [
-    Build("asan", "asan", "sessiond"),
+    Build("asan", "asan", "sessiond read_requests"),
     Build("release", "release", "sessiond crash_shim"),
     Build("unit", "asan"),
     Build("tsan", "tsan", "sessiond"),
@@ -59,7 +59,6 @@ TEST = [
     Suite("kill9", f"{CRASH}kill9.py{RELEASE} --rounds 30 --writers 32 --load 0.1", ("release",)),
     Suite("views", f"python3 tests/views/run.py{RELEASE} -j 2", ("release",)),
     Suite("cost", "python3 tests/bench/cost.py --tolerance 25", ("release",)),
-    Suite("seeds", f"python3 tests/seeds/run.py{RELEASE}", ("release",)),
     Suite("damage", f"{CRASH}damage.py{RELEASE} -j {{jobs}}", ("release",)),
     Suite("loop", f"{CRASH}loop.py{RELEASE} --messages 200 --conversations 16 --kills 12 --runners 4 --bridges 2", ("release",)),
     Suite("faults", f"{CRASH}faults.py{RELEASE} --every 83", ("release",)),

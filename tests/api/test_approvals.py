@@ -1,7 +1,4 @@
-"""Approvals: a run asks whether it may use a tool; rules, people, a deadline or the end of the run decide.
-
-test_9_… and test_10_… are the checks of the contract (policy/runs/README.md) by number.
-"""
+"""Approvals: a run asks whether it may use a tool; rules, people, a deadline or the end of the run decide (policy/runs/README.md)."""
 
 import threading
 import time
@@ -15,8 +12,7 @@ HOUR = 3_600_000
 
 
 class Approvals(ApprovalsCase):
-    # 9
-    def test_9_an_approval_that_nobody_answers_is_denied(self):
+    def test_an_approval_that_nobody_answers_is_denied(self):
         run = self.begin_run()
         began = time.monotonic()
         decided = self.ask(run, timeoutMs=200, waitMs=5000, args={"command": "rm x"})
@@ -25,7 +21,7 @@ class Approvals(ApprovalsCase):
         self.assertEqual((decided["args"], decided["runId"], decided["callId"]), ({"command": "rm x"}, run["runId"], None))
         self.assertEqual([event["type"] for event in self.events(run["key"])], ["approval.requested", "approval.resolved"])
 
-    def test_9_a_tool_that_is_allowed_for_the_session(self):
+    def test_a_tool_that_is_allowed_for_the_session(self):
         run = self.begin_run()
         first = self.answer(run, self.ask(run), "allow-session", reason="fine")
         self.assertEqual((*self.outcome(first), first["reason"]), ("allow", "answer", "fine"))
@@ -43,7 +39,7 @@ class Approvals(ApprovalsCase):
         self.assertEqual(self.ok(self.api.get(tools), 200)["data"], [])
         self.assertIsNone(self.ask(run, status=201)["decision"])
 
-    def test_9_two_answers_at_once(self):
+    def test_of_two_answers_at_once_one_counts(self):
         run = self.begin_run()
         people = [self.daemon.client(self.daemon.token("operator")) for _ in range(8)]
         for turn in range(5):
@@ -59,7 +55,7 @@ class Approvals(ApprovalsCase):
         resolved = [event for event in self.events(run["key"]) if event["type"] == "approval.resolved"]
         self.assertEqual(len(resolved), 5)
 
-    def test_9_git_commit_is_asked_though_it_is_allowed(self):
+    def test_git_commit_is_asked_though_it_is_allowed(self):
         run = self.begin_run()
         decided = self.answer(run, self.ask(run, tool="git_commit"), "allow-session")
         self.assertEqual(self.outcome(decided), ("allow", "answer"))
@@ -70,8 +66,7 @@ class Approvals(ApprovalsCase):
         self.ok(self.api.patch(S(run["key"]), {"guardrails": {"approval": []}}), 200)
         self.assertEqual(self.outcome(self.ask(run, tool="bash", status=200)), ("allow", "session"))
 
-    # 10
-    def test_10_commands(self):
+    def test_commands_are_matched_word_by_word(self):
         run = self.begin_run(guardrails={"allowedCommands": ["git status", "npm test"]})
         for command in ("npm test -- x", 'git  "status" -s', "g'i't status"):
             self.assertEqual(self.outcome(self.ask(run, "run_command", 200, args={"command": command})), ("allow", "guardrail"), command)

@@ -288,9 +288,14 @@ class Scopes(Case):
 
     def test_agents(self):
         client = self.daemon.client(self.daemon.token("bridge", agents=["main"]))
-        self.problem(client.get("/v1/agents/codex/sessions"), 403, "forbidden")
-        self.problem(client.get(S("agent:codex:slack:group:a", "codex")), 403, "forbidden")
-        self.problem(client.get(S("agent:codex:slack:group:nosuch", "codex")), 403, "forbidden")
+        for path in ("", "/sessions", "/archives", "/sessions/agent:codex:slack:group:a", "/sessions/agent:codex:slack:group:a/messages",
+                     "/sessions/agent:codex:slack:group:nosuch"):
+            self.problem(client.get("/v1/agents/codex" + path), 403, "forbidden")
+        operator = self.daemon.client(self.daemon.token("operator", agents=["main"]))
+        self.problem(operator.patch(S("agent:codex:slack:group:a", "codex"), {"label": "x"}), 403, "forbidden")
+        self.problem(operator.delete(S("agent:codex:slack:group:a", "codex")), 403, "forbidden")
+        self.assertEqual({key.split(":")[1] for key in self.daemon.sessions_json("codex")}, {"codex"})
+        self.assertEqual({key.split(":")[1] for key in self.daemon.sessions_json("main")}, {"main"})
         self.assertEqual([a["agent"] for a in self.ok(client.get("/v1/agents"), 200)["data"]], ["main"])
         self.assertTrue(all(k.startswith("agent:main:") for k in self.keys(client)))
         self.assertEqual(len(self.keys(client)), len(self.keys(self.api, "/v1/agents/main/sessions")))

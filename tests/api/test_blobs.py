@@ -62,7 +62,7 @@ class BlobCase(RunsCase):
 class Media(BlobCase):
     config = {"blobs": {"graceMs": 0}, "context": {"maxFilesPerMessage": 100}}
 
-    def test_check_1_media_are_handles_and_signatures_go(self):
+    def test_media_are_handles_and_signatures_go(self):
         daemon = self.spawn({"transcripts": {"durableContent": "full"}})
         api, data, key = daemon.client(), media(), self.key()
         self.new(key, api=api)
@@ -87,7 +87,7 @@ class Media(BlobCase):
             {"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "t"},
             {"type": "toolCall", "id": "c1", "name": "sign", "arguments": {"signature": "mine"}}, image(data)])
 
-    def test_check_1_the_view_has_signatures_while_their_run_goes_on(self):
+    def test_the_view_has_signatures_while_their_run_goes_on(self):
         daemon = self.spawn({"transcripts": {"durableContent": "full"}})
         api = daemon.client()
         key, other = self.key(), self.key()
@@ -126,7 +126,7 @@ class Media(BlobCase):
         self.start(key, "again", api=api)  # another run does not have them
         self.assertEqual(shown_by("?view=llm"), [old, *bare, *[[{"type": "thinking", "thinking": "b"}]] * 2])
 
-    def test_check_1_a_shared_store_keeps_all_as_it_came(self):
+    def test_a_shared_store_keeps_all_as_it_came(self):
         daemon = self.spawn({"store": {"mode": "shared"}})
         api, data, key = daemon.client(), media(), self.key()
         self.new(key, api=api)
@@ -137,7 +137,7 @@ class Media(BlobCase):
         self.assertEqual(self.content(key, "media=handle", api=api), [said])
         self.assertFalse((daemon.state / "blobs").exists())
 
-    def test_check_2_one_blob_for_two_sessions_as_long_as_one_is_left(self):
+    def test_one_blob_for_two_sessions_as_long_as_one_is_left(self):
         data, other, keys = media(), media(), (self.key(), self.key())
         before = len(self.files())
         for key in keys:

@@ -1,7 +1,4 @@
-"""What people say and do on chat platforms, as bridges tell it (daemon/api/README.md).
-
-test_5_… and test_6_… are the checks of the contract by number.
-"""
+"""What people say and do on chat platforms, as bridges tell it (daemon/api/README.md)."""
 
 import json
 import threading
@@ -45,9 +42,9 @@ class Bridge(Case):
 
 
 class Named(Bridge):
-    """Check 5."""
+    """A message that a bridge tells twice."""
 
-    def test_5_the_same_id_twice_is_one_message(self):
+    def test_the_same_id_twice_is_one_message(self):
         first = self.receive("m1", **{"from": {"id": "U1", "name": "Ada"}})
         self.assertNotIn("duplicate", first)
         second = self.receive("m1", text="other words", status=200)
@@ -56,7 +53,7 @@ class Named(Bridge):
         stored = self.messages(first["sessionKey"])[0]
         self.assertEqual((stored["platformMessageId"], stored["from"]), ("m1", {"id": "U1", "name": "Ada"}))
 
-    def test_5_from_another_peer_it_is_two(self):
+    def test_the_same_id_from_another_peer_is_another_message(self):
         first = self.receive("m1")
         self.peer += "b"
         second = self.receive("m1")
@@ -66,14 +63,14 @@ class Named(Bridge):
         self.receive("m1", agent="codex")
         self.receive("m1", channel="slack")
 
-    def test_5_a_new_is_not_done_twice(self):
+    def test_a_new_is_not_done_twice(self):
         self.receive("m1")
         reset = self.receive("m2", text="/new")
         self.assertEqual(reset["reset"]["reason"], "trigger")
         self.assertEqual(self.receive("m2", text="/new", status=200)["sessionId"], reset["sessionId"])
         self.assertEqual(self.find("m2"), [])
 
-    def test_5_it_survives_a_kill(self):
+    def test_the_same_id_is_one_message_after_a_kill_too(self):
         daemon = self.spawn()
         self.api = daemon.client()
         first = self.receive("m1")
@@ -88,7 +85,7 @@ class Named(Bridge):
         self.changed("edits", "m1", text="after the kill")
         self.assertEqual(self.chat(first["sessionKey"]), [("after the kill", True, False)])
 
-    def test_5_beside_an_idempotency_key(self):
+    def test_the_same_id_is_one_message_beside_an_idempotency_key(self):
         body = {"channel": CHANNEL, "chatType": "direct", "peer": self.peer, "text": "a", "messageId": "m1"}
         key = {"Idempotency-Key": uid()}
         first = self.api.post("/v1/inbound", body, headers=key)
@@ -103,7 +100,7 @@ class Named(Bridge):
         self.problem(self.api.post("/v1/inbound", {**body, "messageId": "m2"}, headers=other), 422,
                      "idempotency_key_reused")
 
-    def test_5_an_array_takes_what_it_can(self):
+    def test_an_array_takes_what_it_can(self):
         messages = [{"channel": CHANNEL, "chatType": "direct", "peer": self.peer, "text": str(n), "messageId": f"m{n}"}
                     for n in range(100)]
         del messages[50]["channel"]
@@ -115,7 +112,7 @@ class Named(Bridge):
         self.assertEqual([r["status"] for r in again], [200] * 50 + [422] + [200] * 49)
         self.assertEqual(again[7], {**results[7], "status": 200, "duplicate": True})
 
-    def test_5_arrays_that_are_refused(self):
+    def test_an_array_is_refused_whole_for_its_length_and_one_by_one_for_its_entries(self):
         one = {"channel": CHANNEL, "chatType": "direct", "peer": self.peer, "text": "a"}
         self.problem(self.api.post("/v1/inbound", []), 422)
         self.problem(self.api.post("/v1/inbound", [one] * 101), 422)
@@ -235,9 +232,9 @@ class Needs(Bridge):
 
 
 class Changed(Bridge):
-    """Check 6."""
+    """Edits, deletions, reactions and acks."""
 
-    def test_6_an_edit(self):
+    def test_an_edit_replaces_what_is_shown(self):
         got = self.receive("m1", text="helo")
         key = got["sessionKey"]
         with self.api.stream("/v1/events?keyPrefix=" + key) as stream:
@@ -258,7 +255,7 @@ class Changed(Bridge):
         self.changed("edits", "m1", content=[{"type": "text", "text": "by parts"}])
         self.assertEqual(self.chat(key), [("by parts", True, False)])
 
-    def test_6_files_only_grow(self):
+    def test_files_only_grow(self):
         got = self.receive("m1")
         before = self.api.get(S(got["sessionKey"], "main", "transcript")).raw
         self.changed("edits", "m1", text="x")
@@ -267,7 +264,7 @@ class Changed(Bridge):
         after = self.api.get(S(got["sessionKey"], "main", "transcript")).raw
         self.assertTrue(after.startswith(before) and len(after) > len(before))
 
-    def test_6_a_deletion_stands(self):
+    def test_a_deletion_stands(self):
         got = self.receive("m1", text="secret")
         key = got["sessionKey"]
         self.receive("m2", text="other")
@@ -277,7 +274,7 @@ class Changed(Bridge):
         self.assertEqual((shown[0]["deleted"], "text" in shown[0]), (True, False))
         self.assertEqual([row["content"][0]["text"] for row in self.view(key, "llm")], ["other"])
 
-    def test_6_a_message_is_deleted_once(self):
+    def test_a_message_is_deleted_once(self):
         got = self.receive("m1", text="secret")
         first = self.changed("deletes", "m1")
         size = len(self.messages(got["sessionKey"]))
@@ -287,7 +284,7 @@ class Changed(Bridge):
         self.receive("m2", text="/new")
         self.assertTrue(self.ok(self.change("deletes", "m1"), 200)["duplicate"])
 
-    def test_6_reactions_are_a_set(self):
+    def test_reactions_are_a_set(self):
         got = self.receive("m1")
         key = got["sessionKey"]
         ada = {"id": "U1", "name": "Ada"}
@@ -296,7 +293,7 @@ class Changed(Bridge):
             self.changed("reactions", "m1", emoji=emoji, **{"from": person}, **more)
         self.assertEqual(self.view(key)[0]["reactions"], [{"emoji": "👍", "count": 2}])
 
-    def test_6_of_an_answer_that_went_out(self):
+    def test_an_answer_that_went_out_can_be_changed(self):
         """A delivery's ack names the message on the platform; until it does, nothing finds it."""
         key = self.receive("m1")["sessionKey"]
         claim = lambda: self.api.post("/v1/deliveries/claim", {"channel": CHANNEL, "keyPrefix": key})  # noqa: E731
@@ -326,7 +323,7 @@ class Changed(Bridge):
         self.assertIn(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL, "keyPrefix": "agent:none:"}).status, (204, 404))
         self.assertIn(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL}).status, (200, 204))
 
-    def test_6_of_a_delivered_message(self):
+    def test_a_delivered_message_can_be_changed(self):
         self.adopt()
         key = self.receive("m1", text="question")["sessionKey"]
         self.answer_out(key, "bot.1", parts=["bot.1", {"platformMessageId": "bot.2"}, 7])
@@ -343,7 +340,7 @@ class Changed(Bridge):
         self.receive("m2", text="/new")
         self.changed("reactions", "bot.1", emoji="late", **{"from": "U1"})
 
-    def test_6_an_ack_hides_no_message_of_a_person(self):
+    def test_an_ack_hides_no_message_of_a_person(self):
         self.adopt()
         got = self.receive("m1", text="question")
         key = got["sessionKey"]
@@ -360,7 +357,7 @@ class Changed(Bridge):
         third = self.receive("m3", text="third")
         self.assertEqual([m["id"] for m in self.find("m3")], [third["messageId"]])
 
-    def test_6_of_an_archived_message(self):
+    def test_an_archived_message_can_be_changed(self):
         first = self.receive("m1", text="old")
         key = first["sessionKey"]
         self.changed("edits", "m1", text="old, edited")
@@ -384,13 +381,13 @@ class Changed(Bridge):
         self.assertEqual([m["sessionId"] for m in self.find("m1")], [first["sessionId"]])
         self.assertEqual(self.chat(key), [("newest", False, False)])
 
-    def test_6_in_a_topic(self):
+    def test_a_message_in_a_topic_can_be_changed(self):
         key = self.receive("m1", topic="t1", text="a")["sessionKey"]
         self.changed("edits", "m1", text="b")
         shown = self.view(key, query="&topic=t1")
         self.assertEqual([(m["text"], m["edited"]) for m in shown], [("b", True)])
 
-    def test_6_a_page_far_before(self):
+    def test_a_change_is_shown_on_a_page_far_before(self):
         key = self.receive("m1")["sessionKey"]
         for part in range(6):
             self.ok(self.api.post(S(key, "main", "messages"), {"entries": [

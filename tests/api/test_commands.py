@@ -48,7 +48,7 @@ class StateDirectories(Case):
     def setUpClass(cls):
         pass  # no daemon
 
-    def test_fault_30_no_command_makes_a_state_directory(self):
+    def test_no_command_makes_a_state_directory(self):
         world = World(self)
         for command in self.COMMANDS:
             for where in ((), ("--state-dir", world.home / "there")):
@@ -60,7 +60,7 @@ class StateDirectories(Case):
                     self.assertIn("SESSIOND_STATE_DIR", told)
                     self.assertEqual(world.made(), [])
 
-    def test_fault_30_the_variable_names_the_directory_for_every_command(self):
+    def test_the_variable_names_the_directory_for_every_command(self):
         world = World(self)
         there = world.home / "there"
         for command in self.COMMANDS:
@@ -77,7 +77,7 @@ class StateDirectories(Case):
         self.assertEqual(json.loads(world.run("config", SESSIOND_STATE_DIR=str(there)).stdout)["stateDir"], str(there))
         self.assertIn(str(there), world.run("doctor", SESSIOND_STATE_DIR=str(there)).stdout)
 
-    def test_fault_30_the_variable_stands_before_the_configuration_for_serve_too(self):
+    def test_the_variable_stands_before_the_configuration_for_serve_too(self):
         daemon = self.spawn(start=False)
         other = daemon.home / "other"
         daemon.env["SESSIOND_STATE_DIR"] = str(other)
@@ -85,7 +85,7 @@ class StateDirectories(Case):
         self.assertTrue((other / "sessiond.lock").exists())
         self.assertFalse(daemon.state.exists())
 
-    def test_fault_33_a_state_directory_that_cannot_be_made_is_in_use_by_nobody(self):
+    def test_a_state_directory_that_cannot_be_made_is_in_use_by_nobody(self):
         world = World(self)
         (world.home / "file").touch()
         done = world.run("serve", "--state-dir", world.home / "file" / "below")
@@ -94,7 +94,7 @@ class StateDirectories(Case):
         self.assertIn("state_directory_unusable", done.stderr)
         self.assertIn(str(world.home / "file"), done.stderr)
 
-    def test_fault_33_no_admin_token_is_made_before_the_daemon_listens(self):
+    def test_no_admin_token_is_made_before_the_daemon_listens(self):
         world = World(self)
         done = world.run("serve", "--state-dir", world.home / "state", "--config", self._taken(world))
         self.assertEqual(done.returncode, 1)
@@ -139,7 +139,7 @@ class StateLock(Case):
             starting.result()
         self.ok(daemon.client().get("/readyz"), 200)
 
-    def test_fault_46_serve_waits_for_a_backup_and_says_so(self):
+    def test_serve_waits_for_a_backup_and_says_so(self):
         daemon = self.stopped()
         mark = len(daemon.stderr)
         del daemon.stderr[:mark]
@@ -151,14 +151,14 @@ class StateLock(Case):
         self.assertIn(f"pid {backup.pid} (sessiond backup)", refused.stderr)
         self.starts_when(daemon, backup, "sessiond backup", backup.communicate)
 
-    def test_fault_46_serve_waits_for_a_holder_that_is_no_program_of_ours(self):
+    def test_serve_waits_for_a_holder_that_is_no_program_of_ours(self):
         daemon = self.stopped()
         holder = subprocess.Popen([sys.executable, "-c", FLOCK, str(daemon.state / "sessiond.lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   text=True)
         self.assertEqual(holder.stdout.readline(), "held\n")
         self.starts_when(daemon, holder, Path(sys.executable).name[:6], lambda: holder.communicate("\n"))
 
-    def test_fault_46_another_daemon_is_named_with_its_pid_at_once(self):
+    def test_another_daemon_is_named_with_its_pid_at_once(self):
         daemon = self.spawn()
         for file in (None, b"", b"garbage"):  # whatever the file says, the kernel knows
             with self.subTest(file):
@@ -171,7 +171,7 @@ class StateLock(Case):
 
 
 class Words(Case):
-    def test_fault_36_help_of_each_command_is_its_own(self):
+    def test_help_of_each_command_is_its_own(self):
         program = self.daemon.cli("--help").stdout
         for words in (("version",), ("serve",), ("token",), ("token", "create"), ("doctor",), ("config",), ("backup",), ("restore",)):
             with self.subTest(words):
@@ -185,24 +185,24 @@ class Words(Case):
         self.assertEqual(self.daemon.cli("help", "tokn").returncode, 2)
         self.assertIn("did you mean token?", self.daemon.cli("help", "tokn").stderr)
 
-    def test_fault_36_suggestions_are_near_and_of_the_group(self):
+    def test_suggestions_are_near_and_of_the_group(self):
         self.assertNotIn("did you mean", self.daemon.cli("sessions", "list").stderr)
         self.assertIn("did you mean list?", self.daemon.cli("token", "lst").stderr)
         self.assertIn("did you mean serve?", self.daemon.cli("srve").stderr)
 
-    def test_fault_36_a_token_that_has_expired_is_told_plainly(self):
+    def test_a_token_that_has_expired_is_told_plainly(self):
         made = self.ok(self.api.post("/v1/admin/tokens", {"role": "viewer", "expiresAt": int(time.time() * 1000) + 300}), 201)
         eventually(lambda: self.api.clone(made["token"]).get("/v1/whoami").status == 401)
         done = self.daemon.cli("token", "rotate", made["id"])
         self.assertEqual(done.stderr, f"sessiond token: token {made['id']} has expired; make a new one\n")
 
-    def test_fault_36_a_time_that_is_none_is_answered_with_one_that_is(self):
+    def test_a_time_that_is_none_is_answered_with_one_that_is(self):
         done = self.daemon.cli("token", "create", "--role", "viewer", "--expires-at", "tomorrow")
         self.assertEqual(done.returncode, 2)
         self.assertIn('"tomorrow" is not a number of ms since the epoch', done.stderr)
         self.assertIn("--expires-at $(date -d tomorrow +%s000)", done.stderr)
 
-    def test_fault_36_one_file_is_one_file(self):
+    def test_one_file_is_told_in_the_singular(self):
         folder = self.daemon.home / "one"
         (folder / "state").mkdir(parents=True)
         (folder / "state" / "policy.json").write_text('{"default":"allow"}\n')
@@ -211,7 +211,7 @@ class Words(Case):
         self.assertNotRegex(done.stderr, r"\b1 (files|bytes)\b|\b[02-9]\d* (file|byte)\b")
         self.assertIn(": 1 file, ", done.stderr)
 
-    def test_fault_36_exit_codes_of_doctor_and_restore_mean_one_thing_each(self):
+    def test_exit_codes_of_doctor_and_restore_mean_one_thing_each(self):
         for command in ("doctor", "restore"):
             text = self.daemon.cli(command, "--help").stdout.split("Exit codes:")[1]
             codes = re.findall(r"(?:^|\s)(\d+) [a-z]", text)
@@ -223,7 +223,7 @@ class Words(Case):
         self.assertEqual(self.daemon.cli("restore", backup, "--force").returncode, 3)
         self.assertEqual(self.daemon.cli("restore", self.daemon.home / "nothing", "--state-dir", self.daemon.home / "new").returncode, 2)
 
-    def test_fault_36_json_ends_with_a_newline(self):
+    def test_json_ends_with_a_newline(self):
         key = self.new()["key"]
         for reply in (self.api.get("/v1/sessions"), self.api.get("/readyz"), self.api.get("/v1/nothing"), self.daemon.anonymous().get("/v1/sessions"),
                       self.api.get("/openapi.json"), self.api.patch("/v1/agents/main/sessions/" + key, {"label": "x"})):
@@ -231,7 +231,7 @@ class Words(Case):
             self.assertEqual(int(reply.headers["Content-Length"]), len(reply.raw))
         self.assertEqual(self.api.delete("/v1/agents/main/sessions/" + key).raw, b"")
 
-    def test_fault_36_a_request_is_found_in_the_log_by_the_name_the_api_uses(self):
+    def test_a_request_is_found_in_the_log_by_the_name_the_api_uses(self):
         daemon = self.spawn({"log": {"level": "debug"}})
         reply = daemon.client().get("/v1/nothing")
         wanted = f"requestId={reply.json['requestId']}"

@@ -1,7 +1,4 @@
-"""What a model is shown: S/context, view=llm, compaction, pruning, doom loops, pairs of calls and results.
-
-test_1_… to test_17_… are the checks of the contract (policy/context/README.md) by number. 16 is in tests/views.
-"""
+"""What a model is shown: S/context, view=llm, compaction, pruning, doom loops, pairs of calls and results (policy/context/README.md)."""
 
 import hashlib
 import json
@@ -29,6 +26,8 @@ def usage(tokens):
 
 
 class Context(Case):
+    config = {"agents": {"main": {"compactInstructions": "of the agent"}}}
+
     def make(self, **entry):
         return self.new(**entry)["key"]
 
@@ -57,8 +56,7 @@ class Context(Case):
         reply = self.ok(self.api.get(S(key, "main", "events") + f"?poll=1&after={epoch}-0&types=" + ",".join(types)), 200)
         return [event["data"] for event in reply["data"]]
 
-    # 1
-    def test_1_due_by_share_messages_and_turns(self):
+    def test_due_by_share_messages_and_turns(self):
         key = self.make(contextTokens=1000)
         for number in range(1, 5):
             self.turn(key, number, 799)
@@ -67,7 +65,7 @@ class Context(Case):
         self.assertEqual(self.context(key)["due"], {"compaction": False, "reason": "below_threshold"})
         self.append(key, {"role": "assistant", "text": "b", **usage(800)})
         seen = self.context(key)
-        self.assertEqual((seen["used"], seen["percent"], seen["source"]), (800, 80.0, "provider"))
+        self.assertEqual((seen["used"], seen["percent"], seen["source"], seen["last"]["exact"]), (800, 80.0, "provider", 800))
         self.assertEqual(seen["due"], {"compaction": True, "reason": "due"})
         self.append(key, {"role": "assistant", "text": "c", **usage(900)})
         self.append(key, {"role": "assistant", "text": "d", **usage(10)})
@@ -87,10 +85,10 @@ class Context(Case):
         self.assertEqual((seen["messages"], seen["turns"], seen["due"]["reason"]), (12, 4, "too_few_turns"))
 
     def seven(self, key, system=True):
-        if system:
-            self.append(key, {"role": "system", "text": "Be brief."})
         for number in range(1, 8):
             self.turn(key, number)
+            if number == 1 and system:
+                self.append(key, {"role": "system", "text": "Be brief."})
 
     def rows(self, key, query=""):
         return [row for row in self.view(key, query)["data"]]
@@ -99,7 +97,7 @@ class Context(Case):
         return [row["content"] if isinstance(row["content"], str) else row["content"][0].get("text") for row in rows]
 
     # 2, 3, 4
-    def test_2_to_4_plan_summary_and_system_message(self):
+    def test_a_compaction_is_planned_summed_up_and_keeps_the_system_message(self):
         key = self.make()
         self.seven(key)
         plan = self.ok(self.compact(key), 200)["plan"]
@@ -135,8 +133,27 @@ class Context(Case):
         self.assertEqual(self.said(rows)[:3], ["The conversation so far was summarized.", "[Context Summary] S2", "question 8"])
         self.assertEqual(self.ok(self.api.get(S(key)), 200)["compactionCount"], 2)
 
-    # 5
-    def test_5_a_failure_changes_nothing(self):
+    def test_instructions_are_of_the_request_else_of_the_session_else_of_the_agent(self):
+        key = self.make()
+        self.seven(key)
+        asked = lambda body=None: self.ok(self.compact(key, body), 200)["plan"]["instructions"]  # noqa: E731
+        self.assertEqual(asked(), "of the agent")
+        self.ok(self.api.patch(S(key), {"compactInstructions": "of the session"}), 200)
+        self.assertEqual(asked(), "of the session")
+        self.assertEqual(asked({"instructions": "of the call"}), "of the call")
+
+    def test_a_pair_of_summaries_is_a_checkpoint(self):
+        key = self.make()
+        self.append(key, {"role": "user", "text": "old"}, {"role": "assistant", "text": "older answer"},
+                    {"role": "user", "text": "summed up", "synthetic": True, "summary": True},
+                    {"role": "assistant", "text": "what was said", "summary": True}, {"role": "user", "text": "new"})
+        flags = [(row.get("synthetic"), row.get("summary")) for row in self.messages(key)]
+        self.assertEqual(flags, [(None, None), (None, None), (True, True), (None, True), (None, None)])
+        rows = self.rows(key)
+        self.assertEqual(self.said(rows), ["The conversation so far was summarized.", "[Context Summary] what was said", "new"])
+        self.assertEqual([row.get("summary") for row in rows], [True, True, None])
+
+    def test_a_failure_changes_nothing(self):
         key = self.make(contextTokens=1000)
         for number in range(1, 7):
             self.turn(key, number, 900)
@@ -165,7 +182,7 @@ class Context(Case):
         return hashlib.sha256(file.read_bytes()).hexdigest()
 
     # 6, 9
-    def test_6_and_9_soft(self):
+    def test_long_tool_results_are_shortened(self):
         for text, size in (("x" * 60_000, 60_000), ("é" * 60_000, 60_000)):
             key = self.long_session(text, 40_000)
             before = self.sum_of(key)
@@ -181,9 +198,13 @@ class Context(Case):
         for size, cut in ((49_999, False), (50_000, True)):
             view = self.view(self.long_session("x" * size, 10_000), "&prune=soft")
             self.assertEqual(bool(view["pruned"]), cut, size)
+        key = self.long_session("x" * 5000, 4000)
+        self.assertEqual(self.view(key)["pruned"], [], "shorter than 50 000")
+        view = self.view(key, "&prune=aggressive")
+        self.assertEqual([(p["how"], p["from"], p["aggressive"]) for p in view["pruned"]], [("soft", 5000, True)])
+        self.assertTrue(view["aggressive"])
 
-    # 7
-    def test_7_exactly_at_a_share_nothing_happens(self):
+    def test_exactly_at_a_share_nothing_happens(self):
         key = self.long_session("x" * 60_000, 100_000, **usage(30_000))
         self.assertEqual(self.view(key)["pruned"], [], "exactly 30 %")
         self.assertEqual(self.view(key, "&window=99999")["pruned"][0]["how"], "soft")
@@ -196,8 +217,7 @@ class Context(Case):
         self.assertEqual([p["how"] for p in view["pruned"]], ["hard"])
         self.assertEqual(view["data"][2]["content"], [{"type": "text", "text": "[Old tool result content cleared]"}])
 
-    # 8
-    def test_8_the_last_three_assistants_are_protected(self):
+    def test_the_last_three_assistants_are_protected(self):
         key = self.make(contextTokens=1000)
         self.append(key, {"role": "user", "text": "go"})
         for number in range(4):
@@ -215,8 +235,7 @@ class Context(Case):
                 self.append(skill, {"role": "assistant", "text": str(number)})
             self.assertEqual(self.view(skill, "&prune=hard")["pruned"], [], tool)
 
-    # 10
-    def test_10_a_run_that_found_the_window_full_makes_the_next_view_shorter(self):
+    def test_a_run_that_found_the_window_full_makes_the_next_view_shorter(self):
         key = self.make()
         self.turn(key, 1)
 
@@ -236,10 +255,11 @@ class Context(Case):
         run("done")
         self.assertFalse(aggressive())
 
-    # 14
-    def test_14_what_a_run_counts(self):
+    def test_a_run_counts_what_its_provider_counted(self):
         key = self.make(contextTokens=1000)
-        self.append(key, {"role": "user", "text": "question"})
+        self.append(key, {"role": "user", "text": "x" * 400})
+        seen = self.context(key)
+        self.assertEqual((seen["used"], seen["source"], seen["last"]["exact"]), (100, "estimate", None))
         run = self.ok(self.api.post(S(key, "main", "runs"), {}), 201)
         told = S(key, "main", "runs", run["runId"], "events")
         fence = run["lease"]["fence"]
@@ -251,8 +271,9 @@ class Context(Case):
         self.ok(self.api.post(S(key, "main", "runs", run["runId"], "finish"),
                               {"fence": fence, "status": "done", "entries": [{"role": "assistant", "text": "a", **usage(101)}]}), 200)
         self.assertEqual((self.context(key)["source"], self.context(key)["used"]), ("provider", 101))
+        self.append(key, {"role": "user", "text": "y" * 40})
+        self.assertEqual(self.context(key)["used"], 111)
 
-    # 11
     def loop(self, key, *names):
         for number, name in enumerate(names):
             if name == "user":
@@ -265,7 +286,7 @@ class Context(Case):
     def warnings(self, key):
         return [e for e in self.ok(self.api.get(S(key, "main", "messages")), 200)["data"] if e.get("synthetic")]
 
-    def test_11_doom_loop(self):
+    def test_the_same_call_three_times_is_a_doom_loop(self):
         key = self.make()
         self.loop(key, "ls", "ls", "ls")
         warnings = self.warnings(key)
@@ -285,8 +306,7 @@ class Context(Case):
         self.append(both, result("y"))
         self.assertEqual(len(self.warnings(both)), 1)
 
-    # 12
-    def test_12_pairs(self):
+    def test_calls_and_results_are_pairs(self):
         key = self.make()
         self.append(key, {"role": "user", "text": "go"})
         reply = self.append(key, result("nobody"))
@@ -318,8 +338,7 @@ class Context(Case):
         self.assertEqual(self.view(key)["repaired"], [])
         self.assertEqual(self.ok(self.api.post(S(key, "main", "repair")), 200)["added"], [])
 
-    # 13
-    def test_13_usage_in_both_spellings_and_the_last_model(self):
+    def test_usage_is_taken_in_both_spellings_with_the_last_model(self):
         for given in ({"inputTokens": 10, "outputTokens": 5}, {"input": 10, "output": 5}):
             key = self.make()
             self.append(key, {"role": "assistant", "text": "a", "usage": given, "provider": "anthropic", "model": "m1"})
@@ -330,8 +349,7 @@ class Context(Case):
             self.append(key, {"role": "assistant", "text": "b", "model": "m2"})
             self.assertEqual(self.ok(self.api.get(S(key)), 200)["model"], "m2")
 
-    # 15
-    def test_15_files(self):
+    def test_files_go_with_their_message(self):
         key = self.make()
         parts = [{"type": "file", "name": str(n)} for n in range(11)]
         self.problem(self.api.post(S(key, "main", "messages"), {"role": "user", "content": parts}), 422, "validation_failed")
@@ -341,8 +359,7 @@ class Context(Case):
         self.problem(self.api.post("/v1/inbound", {**inbound, "attachments": files}), 422, "validation_failed")
         self.ok(self.api.post("/v1/inbound", {**inbound, "attachments": files[:10]}), 201)
 
-    # 17
-    def test_17_limits_of_the_view(self):
+    def test_a_view_is_bounded(self):
         key = self.make()
         for number in range(3):
             self.append(key, {"role": "user", "text": f"q{number}"}, call((f"c{number}", "ls", {"n": number})),

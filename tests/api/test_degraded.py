@@ -69,13 +69,13 @@ class Degraded(Case):
         self.assertEqual(daemon.restart().client().get("/readyz").json["repairs"], [])
         self.assertEqual(self.keys(api), self.all_keys())
 
-    def test_fault_4_a_store_gone_at_the_start_is_rebuilt(self):
+    def test_a_store_gone_at_the_start_is_rebuilt(self):
         self.check_gone(lambda d: (d.agent_dir() / "sessions.json").unlink(), transcripts=True)
 
-    def test_fault_4_an_agents_folder_gone_at_the_start_is_rebuilt(self):
+    def test_an_agents_folder_gone_at_the_start_is_rebuilt(self):
         self.check_gone(lambda d: shutil.rmtree(d.state / "agents" / "main"), transcripts=False)
 
-    def test_fault_4_a_folder_and_all_earlier_generations_gone_comes_from_the_journal(self):
+    def test_a_folder_and_all_earlier_generations_gone_comes_from_the_journal(self):
         def take_away(daemon):
             shutil.rmtree(daemon.state / "agents" / "main")
             for kept in (daemon.state / "journal" / "previous").glob("main.*"):
@@ -151,7 +151,7 @@ class Degraded(Case):
                          self.all_keys())
         self.assertEqual(self.told(api, "agent main", "degraded"), [])
 
-    def test_fault_57_another_thing_in_the_place_of_a_store(self):
+    def test_another_thing_in_the_place_of_a_store_stops_nobody_else(self):
         daemon, api = self.prepared()
         for name, put in self.IN_THE_WAY.items():
             for running in (True, False):
@@ -165,7 +165,7 @@ class Degraded(Case):
                     self.check_alone(daemon, api, name)
                     self.back(daemon, api, store)
 
-    def test_fault_15_a_start_with_events_beyond_CHECKPOINT(self):
+    def test_a_start_with_events_beyond_CHECKPOINT(self):
         daemon, api = self.prepared({"store": {"checkpointDuty": 0.001}})
         self.ok(api.patch(S("agent:main:d:a"), {"label": "newer"}), 200)
         daemon.kill9()
@@ -177,7 +177,7 @@ class Degraded(Case):
         self.back(daemon, api, store)
         self.assertEqual(api.get(S("agent:main:d:a")).json["label"], "newer")
 
-    def test_fault_15_the_backlog_of_one_agent_stops_nobody_else(self):
+    def test_the_backlog_of_one_agent_stops_nobody_else(self):
         daemon, api = self.prepared()
         store = daemon.agent_dir() / "sessions.json"
         store.unlink()
@@ -191,7 +191,7 @@ class Degraded(Case):
         self.assertEqual(eventually(lambda: api.get("/v1/agents/main/sessions").status == 200 and self.keys(api)),
                          self.all_keys())
 
-    def test_fault_15_one_transcript_that_cannot_be_written_stops_nobody_else(self):
+    def test_one_transcript_that_cannot_be_written_stops_nobody_else(self):
         daemon, api = self.prepared()
         session = api.get(S("agent:main:d:a")).json["sessionId"]
         transcript = daemon.agent_dir() / f"{session}.jsonl"
@@ -222,7 +222,7 @@ class Degraded(Case):
 
     # -- 40: databases of OpenClaw 2026.8 ----------------------------------------------------------------------------
 
-    def test_fault_40_a_state_directory_that_keeps_sessions_in_SQLite(self):
+    def test_a_state_directory_that_keeps_sessions_in_SQLite(self):
         for name in ("agents/main/agent/openclaw-agent.sqlite", "state/openclaw.sqlite"):
             with self.subTest(name):
                 daemon = self.spawn(start=False)
@@ -243,7 +243,7 @@ class Degraded(Case):
                 self.inbound(api=api)
                 eventually(lambda: self.told(api, path.name, "degraded"), what="readyz")
 
-    def test_fault_40_an_agent_that_moves_to_SQLite_while_we_run(self):
+    def test_an_agent_that_moves_to_SQLite_while_we_run(self):
         daemon, api = self.prepared()
         with api.stream("/v1/events?types=store.*") as stream:
             stream.wait_type("stream.hello")
@@ -258,7 +258,7 @@ class Degraded(Case):
 
     # -- 42: what is no UTF-8 ----------------------------------------------------------------------------------------
 
-    def test_fault_42_an_entry_that_is_no_UTF_8(self):
+    def test_an_entry_that_is_no_UTF_8(self):
         daemon, api = self.prepared()
         store = daemon.agent_dir() / "sessions.json"
         bad = b'{"sessionId": "bad", "updatedAt": 1, "displayName": "half \xc3( \xff", "subject": "\xe2\x82"}'
@@ -287,7 +287,7 @@ class Degraded(Case):
 
     # -- 59 and 51: a big agent ----------------------------------------------------------------------------------------
 
-    def test_fault_59_others_are_served_while_a_big_agent_is_read(self):
+    def test_others_are_served_while_a_big_agent_is_read(self):
         daemon, api = self.prepared({"store": {"cacheTtlMs": 0}}, agents=("other",))
         daemon.stop()
         folder = daemon.agent_dir("big")

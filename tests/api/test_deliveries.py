@@ -1,7 +1,4 @@
-"""Deliveries: how what an agent answers gets out, once each at least, in order (daemon/leases/README.md).
-
-test_1_… to test_4_… are the checks of the contract by number.
-"""
+"""Deliveries: how what an agent answers gets out, once each at least, in order (daemon/leases/README.md)."""
 
 import os
 import random
@@ -62,8 +59,7 @@ class Deliveries(Case):
         reply = self.ok(api.get(S(key, "main", "events") + f"?poll=1&waitMs=5000&limit=1000&after={epoch}-0&types={types}"), 200)
         return [(event["type"], event["data"]) for event in reply["data"]]
 
-    # 1
-    def test_1_two_bridges_that_are_killed_bring_everything_in_order(self):
+    def test_two_bridges_that_are_killed_bring_everything_in_order(self):
         conversations, answers = 64, int(os.environ.get("SESSIOND_TEST_ANSWERS", "20"))  # the contract says 100, which takes minutes
         daemon = self.spawn({"deliveries": {"maxAttempts": 1000}})
         api = daemon.client()
@@ -117,8 +113,7 @@ class Deliveries(Case):
             self.assertEqual(first_times, list(range(answers)), key)
         self.assertEqual(self.ok(api.get("/v1/deliveries?status=failed"), 200)["data"], [])
 
-    # 2
-    def test_2_a_lease_survives_a_kill(self):
+    def test_a_lease_survives_a_kill(self):
         daemon = self.spawn()
         api = daemon.client()
         key = self.session(api=api)
@@ -145,8 +140,7 @@ class Deliveries(Case):
         self.assertEqual(self.shown(made, api=api)["platformMessageId"], "p1")
         self.assertEqual([d["text"] for d in self.claim(api=api)], ["second"])
 
-    # 3
-    def test_3_the_answer_goes_where_the_question_came_from(self):
+    def test_the_answer_goes_where_the_question_came_from(self):
         daemon = self.spawn({"session": {"dmScope": "main"}, "runs": {"onInbound": False}})
         api = daemon.client()
         self.adopt(api=api, channel="slack")
@@ -164,7 +158,7 @@ class Deliveries(Case):
         self.assertEqual([d["text"] for d in self.claim(api=api, channel="discord")], ["for discord"])
         self.ok(api.post(S(key, "main", "runs", run["runId"], "finish"), {"fence": run["lease"]["fence"], "status": "done"}), 200)
 
-    def test_3_a_run_answers_to_its_reply_to(self):
+    def test_a_run_answers_to_its_reply_to(self):
         daemon = self.spawn({"session": {"dmScope": "main"}, "runs": {"onInbound": True}, "policy": {}})
         api = daemon.client()
         self.adopt(api=api, channel="slack")
@@ -187,8 +181,7 @@ class Deliveries(Case):
         self.act(first[0], "ack", api=api)
         self.assertEqual([d["text"] for d in self.claim(api=api, channel="slack")], ["two"])
 
-    # 4
-    def test_4_denied_is_stored_and_not_sent(self):
+    def test_denied_is_stored_and_not_sent(self):
         key = self.session()
         self.adopt()
         self.ok(self.api.put(S(key, "main", "send-policy"), {"action": "deny"}), 200)
@@ -204,7 +197,7 @@ class Deliveries(Case):
         appended = [data for _, data in self.events(key, "message.appended") if data.get("delivery")]
         self.assertEqual([(data["delivery"]["status"], "deliver" in data) for data in appended], [("denied", False)] * 2)
 
-    def test_4_nacks_and_late_words(self):
+    def test_a_nack_tries_again_and_a_late_word_is_refused(self):
         key = self.session()
         self.adopt()
         ids = [self.say(key, text)["delivery"]["deliveryId"] for text in ("one", "two", "three")]

@@ -1,4 +1,4 @@
-"""`sessiond doctor --repair` and `--migrate` (issue 3): what they change, what they keep, and that they do it once."""
+"""`sessiond doctor --repair` and `--migrate`: what they change, what they keep, and that they do it once."""
 
 import base64
 import hashlib

@@ -118,18 +118,18 @@ class Durable(Case):
         self.ok(self.api.post(S(key, "main", "spawn"), {"label": "child"}), 201)
         return key, self.messages(key)[0]["id"]
 
-    def test_fault_9_no_read_shows_a_deletion_that_is_taken_back(self):
+    def test_no_read_shows_a_deletion_that_is_taken_back(self):
         key, message = self.full_session()
         before = self.assert_as_before(self.reads(key, message), "DELETE", S(key))
         statuses = {status for status, _ in before.values()}
         self.assertEqual(statuses, {200}, before)
 
-    def test_fault_9_no_read_shows_a_patch_that_is_taken_back(self):
+    def test_no_read_shows_a_patch_that_is_taken_back(self):
         key, message = self.full_session()
         before = self.assert_as_before(self.reads(key, message), "PUT", S(key, "main", "send-policy"), {"action": "deny"})
         self.assertEqual(before["/v1/policy/evaluate"][1]["action"], "allow")
 
-    def test_fault_9_no_read_shows_a_session_whose_creation_is_taken_back(self):
+    def test_no_read_shows_a_session_whose_creation_is_taken_back(self):
         key = f"agent:main:slack:channel:{uid()}"
         self.new()  # the agent is there
         writes = [("POST", S(key, "main", "typing"), {}),
@@ -138,14 +138,14 @@ class Durable(Case):
         for path in (S(key), S(key, "main", "events"), S(key, "main", "messages")):
             self.assertEqual(before[path][0], 404, path)
 
-    def test_fault_9_no_read_shows_an_agent_whose_creation_is_taken_back(self):
+    def test_no_read_shows_an_agent_whose_creation_is_taken_back(self):
         agent = "a" + uid(8)
         key = f"agent:{agent}:slack:channel:{uid()}"
         before = self.assert_as_before(self.reads(key, agent=agent), "POST", f"/v1/agents/{agent}/sessions", {"key": key})
         self.assertEqual(before[f"/v1/agents/{agent}"][0], 404)
         self.assertNotIn(agent, json.dumps(self.ok(self.api.get("/v1/agents"))))
 
-    def test_fault_9_an_etag_that_is_taken_back_is_not_confirmed(self):
+    def test_an_etag_that_is_taken_back_is_not_confirmed(self):
         key = self.new()["key"]
         etag = self.api.get(S(key)).etag
         next_etag = '"r' + str(int(etag.strip('"r')) + 1) + '"'
@@ -171,7 +171,7 @@ class Durable(Case):
             self.assertFalse([one.path for one in asked if one.answered()])
         self.assertEqual([one.answer()[0] for one in asked], [503])
 
-    def test_fault_9_a_slow_disk_delays_and_loses_nothing(self):
+    def test_a_slow_disk_delays_and_loses_nothing(self):
         key, message = self.full_session()
         self.page.hold = 1
         write = Asked(self.api, "DELETE", S(key))

@@ -59,7 +59,7 @@ class EarlierBoot(Case):
         self.say(session["key"], "six", api=api)
         self.assertEqual(self.texts(session["key"], api=api), [*SAID, "six"])
 
-    def test_fault_45_a_transcript_lock_of_an_earlier_boot_hides_nothing(self):
+    def test_a_transcript_lock_of_an_earlier_boot_hides_nothing(self):
         for written in hosts_of_an_earlier_boot():
             with self.subTest(written):
                 daemon, api, session, file = self.after_a_power_cut()
@@ -67,7 +67,7 @@ class EarlierBoot(Case):
                 daemon.start()
                 self.whole(daemon, api, session, file)
 
-    def test_fault_45_an_empty_lock_goes_within_seconds(self):
+    def test_an_empty_lock_goes_within_seconds(self):
         daemon, api, session, file = self.after_a_power_cut()
         lock = file.with_name(file.name + ".lock")
         lock.touch()
@@ -75,7 +75,7 @@ class EarlierBoot(Case):
         eventually(lambda: api.get(S(session["key"], "main", "messages")).status == 200, LATER)
         self.whole(daemon, api, session, file)
 
-    def test_fault_45_a_read_that_cannot_show_all_is_refused_and_the_daemon_is_not_ready(self):
+    def test_a_read_that_cannot_show_all_is_refused_and_the_daemon_is_not_ready(self):
         daemon, api, session, file = self.after_a_power_cut()
         with held(file):
             daemon.start()
@@ -102,12 +102,12 @@ class EarlierBoot(Case):
             self.assertEqual(self.texts(session["key"], api=api), ["first"])
         self.ok(waiting.result(), 201)
 
-    def test_fault_45_a_lock_of_this_boot_says_which_machine_it_is(self):
+    def test_a_lock_of_this_boot_says_which_machine_it_is(self):
         """The lock of a checkpoint that is stopped half-way would show it; the state lock says the same at any time."""
         owner = json.loads((self.daemon.state / "sessiond.lock").read_text())
         self.assertEqual(owner["host"], f"{machine_id()}:{host()}")
 
-    def test_fault_58_a_store_lock_of_an_earlier_boot_holds_up_no_checkpoint(self):
+    def test_a_store_lock_of_an_earlier_boot_holds_up_no_checkpoint(self):
         session = self.new()
         self.daemon.checkpoint()
         lock = self.daemon.agent_dir() / "sessions.json.lock"
@@ -135,7 +135,7 @@ class EarlierBoot(Case):
                 self.assertEqual(lock.read_text(), text)
                 lock.unlink()
 
-    def test_fault_49_lock_names_beside_transcripts_are_swept_at_start(self):
+    def test_lock_names_beside_transcripts_are_swept_at_start(self):
         daemon = self.spawn({"store": {"mode": "shared"}})
         session = self.new(api=daemon.client())
         self.say(session["key"], api=daemon.client())

@@ -82,7 +82,7 @@ def lines_in(path):
 
 
 class TestWordsInFiles(EncryptionCase):
-    def test_16_a_message_goes_in_and_comes_out_after_a_restart_and_no_file_holds_its_words(self):
+    def test_a_message_goes_in_and_comes_out_after_a_restart_and_no_file_holds_its_words(self):
         daemon = self.keyed()
         words = Words(1)
         api = daemon.client()

@@ -45,8 +45,7 @@ class OfTheDaemon(Case):
 
 
 class OfTheAgent(Case):
-    # 16
-    def test_16_a_session_keeps_its_agent(self):
+    def test_a_session_keeps_its_agent(self):
         key = self.new(**BOUND)["key"]
         for name, other in {"agentRef": "x", "agentSnapshot": {"id": "y"}, "fallbackChain": ["m-2"]}.items():
             self.ok(self.api.patch(S(key), {name: BOUND[name]}), 200)
@@ -68,7 +67,7 @@ class OfTheAgent(Case):
         self.assertNotIn("label", after)
         self.problem(self.api.patch(S(key), {"agentRef": "other"}), 409, "agent_bound")
 
-    def test_16_tools_are_those_of_the_agent_or_fewer(self):
+    def test_tools_are_those_of_the_agent_or_fewer(self):
         key = self.new(**BOUND)["key"]
         self.ok(self.api.patch(S(key), {"tools": ["read"]}), 200)
         self.ok(self.api.patch(S(key), {"tools": ["ls", "read"]}), 200)
@@ -77,7 +76,7 @@ class OfTheAgent(Case):
         self.invalid(self.api.post(ALL, {"entry": {**BOUND, "tools": ["rm"]}}), "/entry/tools/0")
         self.ok(self.api.patch(S(key), {"tools": None}), 200)
 
-    def test_16_tools_only_narrow_while_a_run_is_active(self):
+    def test_tools_only_narrow_while_a_run_is_active(self):
         key = self.new(**BOUND, tools=["ls"])["key"]
         run = self.ok(self.api.post(S(key, "main", "runs"), {}), 201)
         self.invalid(self.api.patch(S(key), {"tools": ["ls", "read"]}), "/tools/1")

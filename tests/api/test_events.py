@@ -393,3 +393,20 @@ class Order(Case):
             self.assertEqual([text_of(e.data["data"]["message"]) for e in stream.durable], [f"w{i}" for i in range(50)])
         for stream in streams:
             stream.close()
+
+
+class Restarts(Case):
+    runs = {"asan", "tsan"}
+
+    def test_the_events_of_all_messages_have_the_places_that_get_shows_over_both_ends(self):
+        key = self.new()["key"]
+        after = self.ok(self.api.get("/v1/sessions?limit=1"))["asOf"]
+        for turn in range(4):
+            for n in range(3):
+                self.say(key, f"{turn}.{n}", query="?topic=t" if n == 1 else "")
+            self.daemon.restart(kill=turn % 2 == 0)
+        told = [(e["topic"], e["data"]["message"]["seq"], e["data"]["message"]["id"])
+                for e in self.polled(after, "&types=message.appended")]
+        for topic, query in ((None, ""), ("t", "topic=t")):
+            self.assertEqual([(s, i) for t, s, i in told if t == topic],
+                             [(m["seq"], m["id"]) for m in self.messages(key, query="limit=200&order=asc&" + query)])

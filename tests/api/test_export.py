@@ -31,7 +31,7 @@ class Exporting(Case):
         self.assertRegex(found["messages"][0]["timestamp"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         self.assertEqual(found["messages"][1]["theirs"], 1)
 
-    def test_07_json_to_an_empty_daemon_and_back(self):
+    def test_json_goes_to_an_empty_daemon_and_back(self):
         key = self.new(name="n")["key"]
         for text in ("one", "two"):
             self.say(key, text)
@@ -41,7 +41,7 @@ class Exporting(Case):
         session_id = json.loads(once)["metadata"]["id"]
         self.assertEqual(self.document(session_id, "json", api=other.client()), once)
 
-    def test_11_a_record_comes_back(self):
+    def test_a_record_comes_back(self):
         record = {"id": "r" + uid(), "cwd": "/w", "name": "n", "createdAt": "2025-01-04T14:32:15.000Z",
                   "updatedAt": "2025-01-04T14:40:00.000Z",
                   "messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"},
@@ -49,8 +49,13 @@ class Exporting(Case):
                                    {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]},
                                {"role": "tool", "content": "x", "toolCallId": "c"}],
                   "history": [{"id": "h", "category": "event", "type": "tool-summary", "data": {}}],
-                  "systemPrompt": "be kind", "toolSchemas": [], "memoryEvents": [{"a": 1}]}
+                  "systemPrompt": "be kind", "toolSchemas": [{"name": "ls", "parameters": {"type": "object"}}],
+                  "backgroundTasks": [{"id": "t", "state": "running"}], "backgroundTaskEvents": [{"taskId": "t", "delta": "wo"}],
+                  "backgroundJobGroups": [{"id": "g"}], "backgroundJobGroupEvents": [{"groupId": "g", "type": "started"}],
+                  "memoryEvents": [{"type": "saved", "topic": "t"}], "usedMemoryReferences": [{"topic": "t"}]}
         self.assertEqual(self.take_in(record, "robota")["ids"], [record["id"]])
+        self.daemon.restart(kill=True)
+        self.assertNotIn("sessiond.history", json.dumps(self.messages(record["id"], query="view=llm")))
         self.assertEqual(json.loads(self.document(record["id"], "robota")), record)
         again = self.take_in(record, "robota")
         self.assertEqual((again["created"], again["skipped"], again["skips"][0]["why"]), (0, 1, "is there already"))
@@ -61,7 +66,7 @@ class Exporting(Case):
         self.assertEqual(made["messages"], record["messages"])
         self.assertEqual([m["role"] for m in made["history"][:4]], ["system", "user", "assistant", "tool"])
 
-    def test_16_a_manager_session_with_ten_files_comes_back(self):
+    def test_a_manager_session_with_ten_files_comes_back(self):
         def document(files):
             return {"id": "m" + uid(), "workerId": "w", "workspaceId": "x", "name": "n", "messages": [
                 {"role": "user", "text": "see", "files": [{"id": str(i), "path": "/f"} for i in range(files)]},

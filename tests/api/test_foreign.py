@@ -12,6 +12,7 @@ import time
 
 from harness.case import Case, S, text_of, uid
 from harness.sessiond import eventually
+from test_files import replace_store
 
 runs = {"asan", "tsan"}
 
@@ -102,6 +103,7 @@ class Lines(Case):
         self.texts(key)  # in the file
         self.other.write(path, line("theirs", "f0e1d2c3", first["ids"][0]))
         self.wait(stream, key, [(0, "ours", "api"), (1, "theirs", "external")])
+        before = path.read_bytes()
         event = [e for e in stream.durable if e.type == "message.appended"][-1].data
         self.assertEqual((event["actor"], event["data"]["message"]["id"], event["data"]["message"]["parentId"]),
                          ("external", "f0e1d2c3", first["ids"][0]))
@@ -112,6 +114,7 @@ class Lines(Case):
         self.assertEqual(third["firstSeq"], 2)
         self.assertEqual([(m["seq"], m["parentId"]) for m in self.messages(key)][2], (2, "f0e1d2c3"))
         self.wait(stream, key, [(0, "ours", "api"), (1, "theirs", "external"), (2, "ours again", "api")])
+        self.assertTrue(path.read_bytes().startswith(before))
         self.assertEqual(len(path.read_bytes().splitlines()), 4)
 
     def test_a_program_that_keeps_the_file_open(self):
@@ -347,6 +350,7 @@ class NotWatched(Case):
     def test_the_variable_of_other_programs(self):
         daemon = self.spawn(env={"OPENCLAW_SESSION_CACHE_TTL_MS": "0"})
         api = daemon.client()
+        self.assertEqual(self.ok(api.get("/v1/admin/config"), 200)["store"]["cacheTtlMs"], 0)
         key = self.new("agent:main:ttl", api=api)["key"]
         store = daemon.sessions_json()
         for i in range(10):  # looked at on every read: never stale, whatever inotify says when
@@ -356,3 +360,158 @@ class NotWatched(Case):
             os.replace(temporary, daemon.agent_dir() / "sessions.json")
             self.assertEqual(self.ok(api.get(S(key)))["label"], str(i))
             store = daemon.sessions_json()
+
+
+class Restarts(Case):
+    """What another program did, over the end of the daemon."""
+    config = {"store": {"cacheTtlMs": 200}}
+
+    def fresh(self, key):
+        return self.api.get(S(key), cache_control="no-cache")
+
+    def path(self, session_id):
+        return self.daemon.agent_dir() / f"{session_id}.jsonl"
+
+    def write(self, session_id, *lines):
+        Writer(self).write(self.path(session_id), "".join(lines))
+
+    def rewrite(self, change):
+        """Another program reads the store, changes it and puts it in the place of the old one."""
+        store = self.daemon.sessions_json()
+        change(store)
+        replace_store(self.daemon.agent_dir() / "sessions.json", store)
+
+    def test_a_line_of_another_program_goes_into_the_archive_of_the_reset_and_not_into_the_new_transcript(self):
+        for end in ("reset", "delete", "inbound"):
+            with self.subTest(end):
+                got = self.inbound(text="ours")
+                key, old = got["sessionKey"], got["sessionId"]
+                self.assertEqual(self.texts(key), ["ours"])  # in the file
+                self.write(old, line("theirs"), line("theirs too"))
+                eventually(lambda: len(self.messages(key)) == 3, what="their lines")
+                if end == "reset":
+                    self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+                elif end == "delete":
+                    self.ok(self.api.delete(S(key)), 204)
+                    self.new(key)
+                else:
+                    self.inbound(peer=key.rsplit(":", 1)[1], text="/new")
+                self.daemon.restart(kill=True)
+                self.assertEqual(self.messages(key), [])
+                self.assertEqual(self.texts(old), ["ours", "theirs", "theirs too"])
+                self.problem(self.api.get(S(key, "main", "messages") + f"?sessionId={old}"), 409, "session_reset")
+
+    def test_an_id_that_a_line_of_another_program_bears_is_not_given_to_other_content(self):
+        session, taken = self.new(), uid(8)
+        key = session["key"]
+        self.say(key, "0")
+        self.texts(key)
+        self.write(session["sessionId"], line("theirs", taken))
+        eventually(lambda: len(self.messages(key)) == 2, what="their line")
+        for kill in (False, True):
+            self.problem(self.post_to(key, {"role": "user", "text": "ours", "id": taken}), 409, "entry_id_conflict")
+            self.daemon.restart(kill=kill)
+        self.assertEqual(self.texts(key), ["0", "theirs"])
+
+    def test_a_deletion_by_another_program_stands_and_the_key_can_be_made_again(self):
+        session = self.new(label="first")
+        key = session["key"]
+        after = self.say(key, "old")["asOf"]
+        self.rewrite(lambda store: store.pop(key))
+        eventually(lambda: self.fresh(key).status == 404, what="the deletion")
+        self.daemon.restart(kill=True)
+        self.problem(self.fresh(key), 404, "session_not_found")
+        again = self.new(key)
+        self.assertNotEqual(again["sessionId"], session["sessionId"])
+        self.assertNotIn("label", again)
+        self.say(key, "new")
+        self.daemon.restart(kill=True)
+        self.assertEqual(self.texts(key), ["new"])
+        told = [e["type"] for e in self.polled(after) if e.get("key") == key]
+        self.assertEqual(told, ["session.deleted", "session.created", "message.appended"])
+        self.assertIn(key, self.daemon.sessions_json())
+
+    def test_a_deleted_key_that_another_program_makes_again_is_there_over_a_kill(self):
+        for how in ("new id", "old id, after a restart"):
+            with self.subTest(how):
+                key = self.new(label="kept")["key"]
+                stored = self.daemon.sessions_json()[key]
+                self.ok(self.api.delete(S(key)), 204)
+                self.daemon.checkpoint()
+                if how == "new id":
+                    stored["sessionId"] = "theirs-" + uid()
+                else:
+                    self.daemon.restart()
+                after = self.ok(self.api.get("/v1/sessions?limit=1"))["asOf"]
+                stored["updatedAt"] = int(time.time() * 1000)
+                self.rewrite(lambda store: store.update({key: stored}))
+                eventually(lambda: self.fresh(key).status == 200, what="the entry")
+                for kill in (True, False):
+                    self.daemon.restart(kill=kill)
+                    back = self.ok(self.fresh(key), 200)
+                    self.assertEqual((back["sessionId"], back["label"]), (stored["sessionId"], "kept"))
+                told = [(e["type"], e["source"], e["data"]["reason"]) for e in self.polled(after) if e.get("key") == key]
+                self.assertEqual(told, [("session.created", "external", "external")])
+
+    def test_another_program_that_resets_a_session_is_seen_by_readers_of_the_old_id(self):
+        session = self.new()
+        key, new_id = session["key"], "theirs-" + uid()
+        self.say(key, "old")
+        self.write(new_id, line("new"))
+        self.rewrite(lambda store: store[key].update({"sessionId": new_id, "updatedAt": int(time.time() * 1000) + 1}))
+        eventually(lambda: self.fresh(key).json["sessionId"] == new_id, what="the new id")
+        for kill in (False, True):
+            problem = self.problem(self.api.get(S(key, "main", "messages") + f"?sessionId={session['sessionId']}"), 409, "session_reset")
+            self.assertEqual(problem["sessionId"], new_id)
+            self.assertEqual(self.texts(key)[0], "new")
+            self.say(key, "ours")
+            self.daemon.restart(kill=kill)
+        self.assertEqual(self.texts(key), ["new", "ours", "ours"])
+
+    def test_a_store_that_vanishes_loses_nothing_whether_it_comes_back_or_not(self):
+        daemon = self.spawn(self.config)
+        api = daemon.client()
+        said, patched, deleted = [self.new(f"agent:main:v:{c}", api=api, label=c)["key"] for c in "abc"]
+        self.say(said, "before", api=api)
+        store, aside = daemon.agent_dir() / "sessions.json", daemon.agent_dir() / "aside"
+        made, label = [], "b"
+        for comes_back, kill in ((True, False), (False, True), (True, True), (False, False)):
+            daemon.checkpoint()
+            after, wanted = self.ok(api.get("/v1/sessions?limit=1"))["asOf"], []
+            os.rename(store, aside)
+            self.say(said, "meanwhile", api=api)
+            if comes_back:
+                os.rename(aside, store)
+            else:
+                label = "patched " + uid()
+                self.ok(api.patch(S(patched), {"label": label}), 200)
+                self.ok(api.delete(S(deleted)), 204)
+                made.append(self.new(api=api)["key"])
+                wanted = [("session.deleted", deleted), ("session.created", made[-1])]
+                eventually(store.exists, what="the store, written again")
+            self.ok(api.get("/v1/agents/main/sessions", cache_control="no-cache"))
+            daemon.restart(kill=kill)
+            self.assertEqual([self.ok(api.get(S(k), cache_control="no-cache"))["label"] for k in (said, patched)], ["a", label])
+            self.assertEqual(api.get(S(deleted)).status, 200 if comes_back else 404)
+            told = [(e["type"], e["key"]) for e in self.polled(after, api=api) if e["type"] in ("session.deleted", "session.created")]
+            self.assertEqual(told, wanted)
+            if not comes_back:
+                self.new(deleted, api=api)
+        self.assertEqual(self.texts(said, api=api), ["before"] + ["meanwhile"] * 4)
+        self.assertEqual(set(daemon.sessions_json()), {said, patched, deleted, *made})
+
+    def test_a_transcript_that_vanishes_and_comes_back_is_read_again_and_goes_on(self):
+        session = self.new()
+        key, path = session["key"], self.path(session["sessionId"])
+        for n in range(3):
+            self.say(key, str(n))
+        self.texts(key)
+        self.daemon.checkpoint()
+        aside = path.with_name("aside-" + uid())
+        os.rename(path, aside)
+        self.fresh(key)
+        os.rename(aside, path)
+        eventually(lambda: self.texts(key) == ["0", "1", "2"], what="the transcript")
+        self.assertEqual(self.say(key, "3")["firstSeq"], 3)
+        self.daemon.restart(kill=True)
+        self.assertEqual([(m["seq"], text_of(m)) for m in self.messages(key)], [(n, str(n)) for n in range(4)])

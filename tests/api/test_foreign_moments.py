@@ -54,7 +54,7 @@ class Moments(Case):
 
 
 class Lines(Moments):
-    def test_fault_39_ours_right_behind_a_foreign_line(self):
+    def test_our_line_goes_right_behind_a_foreign_one(self):
         key, _, path = self.session()
         self.say(key, "first")
         self.texts(key)
@@ -66,7 +66,7 @@ class Lines(Moments):
             ours = self.lines(path)[-1]
             self.assertEqual((ours["id"], ours["parentId"]), (reply["ids"][0], theirs), f"round {n}")
 
-    def test_fault_39_expected_seq_counts_the_foreign_line(self):
+    def test_expected_seq_counts_the_foreign_line(self):
         key, _, path = self.session()
         count = self.say(key, "first")["lastSeq"] + 1
         self.texts(key)
@@ -74,14 +74,20 @@ class Lines(Moments):
             self.other.write(path, line(f"theirs {n}"))
             self.problem(self.post(key, expected=count), 412, "precondition_failed")
             self.other.write(path, line(f"theirs again {n}"))
-            self.assertEqual(self.ok(self.post(key, expected=count + 2), 201)["firstSeq"], count + 2, f"round {n}")
+            said = self.ok(self.post(key, expected=count + 2), 201)
+            self.assertEqual(said["firstSeq"], count + 2, f"round {n}")
             count += 3
-            self.assertEqual(len(self.messages_all(key)), count)
+            whole = self.messages_all(key)
+            self.assertEqual([m["seq"] for m in whole], list(range(count)))
+            self.assertEqual([text_of(m) for m in whole[-3:-1]], [f"theirs {n}", f"theirs again {n}"])
+            self.assertEqual((said["ids"][0], whole[-1]["parentId"]), (whole[-1]["id"], whole[-2]["id"]))
+            if n % 8 == 3:
+                self.daemon.restart(kill=n == 3)
 
     def messages_all(self, key):
         return self.messages(key, query="limit=200&order=asc")
 
-    def test_fault_11_a_seq_that_is_told_is_the_lines(self):
+    def test_a_seq_that_is_told_is_the_lines(self):
         key, _, path = self.session()
         stream = self.stream()
         self.say(key, "first")
@@ -98,7 +104,7 @@ class Lines(Moments):
                   if e.type == "message.appended" and e.data["key"] == key}
         self.assertEqual(events, stored)
 
-    def test_fault_11_a_place_that_was_taken_is_told(self):
+    def test_a_place_that_was_taken_is_told(self):
         stream = self.stream()
         for topic in (None, "t 1"):
             key, session_id, path = self.session()
@@ -122,7 +128,7 @@ class Lines(Moments):
         with self.api.stream("/v1/events?types=transcript.*") as only:
             only.wait_type("stream.hello")
 
-    def test_fault_54_a_foreign_line_with_the_id_of_ours(self):
+    def test_a_foreign_line_with_the_id_of_ours_keeps_ours_not_out(self):
         key, _, path = self.session()
         stream = self.stream("?types=store.degraded")
         self.say(key, "first")
@@ -142,7 +148,7 @@ class Lines(Moments):
         self.assertIn(path.name, told["data"]["reason"])
         eventually(lambda: any("entry_id_doubled" in row and entry_id in row for row in self.daemon.stderr), what="a line in the log")
 
-    def test_fault_5_an_entry_that_has_the_id_of_the_header(self):
+    def test_an_entry_may_have_the_id_of_the_header(self):
         daemon = self.spawn()
         self.api, self.daemon_here = daemon.client(), daemon
         for n in range(ROUNDS):
@@ -195,7 +201,7 @@ class LinesShared(Moments):
         self.assertEqual([entry["parentId"] for entry in lines], [None] + [entry["id"] for entry in lines[:-1]])
         return key, lines
 
-    def test_fault_11_seq_and_parent_beside_a_program_that_locks(self):
+    def test_seq_and_parent_are_right_beside_a_program_that_locks(self):
         stream, told = self.stream(), {}
 
         def ours(key, _):
@@ -211,7 +217,7 @@ class LinesShared(Moments):
         self.assertEqual(events, [(n, entry["id"], entry["parentId"]) for n, entry in enumerate(lines)])
         self.assertFalse([e for e in stream.durable if e.type == "transcript.renumbered"])
 
-    def test_fault_39_expected_seq_beside_a_program_that_locks(self):
+    def test_expected_seq_is_right_beside_a_program_that_locks(self):
         told, refused = {}, 0
         state = {"next": 1}
 
@@ -235,7 +241,7 @@ class LinesShared(Moments):
 
 
 class Stores(Moments):
-    def test_fault_38_changed_and_then_deleted_by_the_same_program(self):
+    def test_what_a_program_changed_and_then_deleted_stays_deleted(self):
         stream = self.stream()
         for n in range(ROUNDS):
             key, _, _ = self.session()
@@ -247,7 +253,7 @@ class Stores(Moments):
             self.daemon.checkpoint()
             self.assertNotIn(key, self.daemon.sessions_json())
 
-    def test_fault_38_made_and_then_deleted_and_made_again(self):
+    def test_what_a_program_made_deleted_and_made_again_is_there(self):
         stream = self.stream()
         self.session()  # there is a store
         self.daemon.checkpoint()
@@ -262,10 +268,11 @@ class Stores(Moments):
             self.daemon.checkpoint()
             self.assertNotIn(key, self.daemon.sessions_json())
 
-    def test_fault_43_another_spelling_is_no_change(self):
+    def test_another_spelling_is_no_change(self):
         spelt = {"label": "é \u2028 😀 / \"", "x-n": 1.0, "x-e": 1e3, "x-o": {"b": [1, 2.50], "ä": {}}}
         key = self.new(**spelt)["key"]
         other = self.new()["key"]
+        self.ok(self.api.patch(S(key), {"name": "ours ö"}), 200)
         self.daemon.checkpoint()
         before = self.ok(self.api.get(S(key)))
         stream = self.stream()
@@ -285,3 +292,7 @@ class Stores(Moments):
         text = (self.daemon.agent_dir() / "sessions.json").read_text()
         self.assertIn("\\u00e9 \\u2028 \\ud83d\\ude00 \\/", text)  # as they wrote it
         self.assertFalse([e for e in stream.durable if e.data.get("key") == key])
+        self.daemon.restart(kill=True)
+        after = self.ok(self.api.get(S(key), cache_control="no-cache"))
+        self.assertEqual({**after, "asOf": before["asOf"]}, before)
+        self.assertFalse([e for e in self.polled(before["asOf"]) if e.get("key") == key])

@@ -1,7 +1,4 @@
-"""Hooks: handlers are told, or asked, when something happens in a session.
-
-test_9_…, test_11_… to test_13_… are the checks of the contract (policy/runs/README.md) by number.
-"""
+"""Hooks: handlers are told, or asked, when something happens in a session (policy/runs/README.md)."""
 
 import http.client
 import json
@@ -15,8 +12,7 @@ from hooks_case import HooksCase
 
 
 class Hooks(HooksCase):
-    # 9
-    def test_9_a_hook_denies_a_tool(self):
+    def test_a_hook_denies_a_tool(self):
         run = self.begin_run(guardrails={"allowedCommands": ["git status"]})
         handler = self.handled("PreToolUse", blocking=True, says=lambda call: {"block": call["input"]["args"].get("x") == 1, "reason": "no"})
         denied = self.ask(run, "run_command", 200, args={"command": "git status", "x": 1}, callId="c1")
@@ -53,8 +49,7 @@ class Hooks(HooksCase):
         for name in names:
             self.ok(self.api.delete("/v1/hooks/" + name), 204)
 
-    # 11
-    def test_11_what_hooks_add_is_in_the_run_only(self):
+    def test_what_hooks_add_is_in_the_run_only(self):
         self.handled("UserPromptSubmit", blocking=True, name="b" + uid(6), says=lambda call: {"additionalContext": "second"})
         first = self.handled("UserPromptSubmit", blocking=True, name="a" + uid(6), says=lambda call: time.sleep(0.1) or {"additionalContext": "first"})
         key = self.new()["key"]
@@ -68,7 +63,7 @@ class Hooks(HooksCase):
         self.assertEqual(types, ["hook.called"] * 2 + ["hook.answered"] * 2 + ["message.appended", "run.started"])
         self.assertEqual(self.finish(run)["additionalContext"], "first\nsecond")
 
-    def test_11_a_blocked_prompt_is_not_appended(self):
+    def test_a_blocked_prompt_is_not_appended(self):
         self.handled("UserPromptSubmit", blocking=True, says=lambda call: {"block": True, "reason": "not this", "additionalContext": "x"})
         key = self.new()["key"]
         problem = self.problem(self.start(key, "secret", runId="mine"), 422, "hook_blocked")
@@ -80,7 +75,7 @@ class Hooks(HooksCase):
         self.assertEqual(self.ok(self.api.get(S(key, "main", "runs")), 200)["data"], [])
         self.assertNotIn("status", self.ok(self.api.get(S(key)), 200))
 
-    def test_11_a_queued_run_that_is_blocked_fails_and_the_claim_waits(self):
+    def test_a_queued_run_that_is_blocked_fails_and_the_claim_waits(self):
         self.handled("UserPromptSubmit", blocking=True, says=lambda call: {"block": "bad" in call["input"]["prompt"], "reason": "bad", "additionalContext": "c"})
         prefix = "agent:main:slack:channel:" + uid()
         bad, good = (self.new(prefix + end)["key"] for end in ("-a", "-b"))
@@ -98,8 +93,7 @@ class Hooks(HooksCase):
         self.assertEqual((got["key"], got["additionalContext"]), (good, "c"))
         self.assertNotIn("StopFailure", [call["event"] for call in self.calls(bad)])
 
-    # 12
-    def test_12_sessions_open_and_end(self):
+    def test_hooks_are_told_when_sessions_open_and_end(self):
         starts = self.hook("SessionStart", "SessionEnd")
         key = self.new()["key"]
         opened = lambda: [call["input"] for call in self.calls(key, starts)]  # noqa: E731
@@ -123,7 +117,7 @@ class Hooks(HooksCase):
         self.finish(self.ok(self.start(key), 201))
         self.assertEqual(opened()[3:], [{"source": "resume"}])
 
-    def test_12_a_shutdown_stops_what_runs(self):
+    def test_a_shutdown_stops_what_runs(self):
         key = self.new()["key"]
         self.assertEqual(self.ok(self.api.post(S(key, "main", "shutdown"), {"reason": "x"}), 200)["at"], None)
         run = self.ok(self.start(key), 201)
@@ -141,7 +135,7 @@ class Hooks(HooksCase):
         self.problem(self.daemon.client(self.daemon.token("runner")).post(S(key, "main", "shutdown"), {"reason": "x"}), 403)
         self.problem(self.api.post(S("agent:main:nosuch", "main", "shutdown"), {"reason": "x"}), 404, "session_not_found")
 
-    def test_12_a_restored_session_resumes(self):
+    def test_a_restored_session_resumes(self):
         starts = self.hook("SessionStart")
         key = self.new()["key"]
         self.finish(self.ok(self.start(key), 201))
@@ -150,8 +144,7 @@ class Hooks(HooksCase):
         self.finish(self.ok(self.start(key), 201))
         self.assertEqual([call["input"]["source"] for call in self.calls(key, starts)][-1], "resume")
 
-    # 13
-    def test_13_stop_and_stop_failure(self):
+    def test_the_end_of_a_run_is_told_to_stop_or_stop_failure(self):
         stop = self.hook("Stop", "StopFailure")
         key = self.new()["key"]
         run = self.ok(self.start(key), 201)

@@ -7,6 +7,7 @@ from harness.case import Case, S, uid
 
 runs = {"asan", "tsan"}
 
+ALL = "/v1/agents/main/sessions"
 REPLAYED = "Idempotency-Replayed"
 
 
@@ -51,21 +52,28 @@ class Idempotency(Case):
 
     def test_scope_is_principal_method_and_path(self):
         key, body = uid(), {"role": "user", "text": "x"}
-        self.ok(self.post(self.path, body, key), 201)
+        first = self.post(self.path, body, key)
+        self.ok(first, 201)
         other = self.new()["key"]
         reply = self.post(S(other, "main", "messages"), body, key)
         self.ok(reply, 201)
         self.assertIsNone(reply.headers.get(REPLAYED))
-        operator = self.daemon.client(self.daemon.token("operator"))
+        operator = self.daemon.client(self.daemon.token("operator", agents=["main"], keyPrefix="agent:main:slack:"))
         reply = self.post(self.path, body, key, operator)
         self.ok(reply, 201)
         self.assertIsNone(reply.headers.get(REPLAYED))
+        self.assertNotEqual(reply.json["ids"], first.json["ids"])
+        self.assert_replayed(first, self.path, body, key)
+        self.assert_replayed(reply, self.path, body, key, api=operator)
         self.assertEqual(self.texts(self.key), ["x", "x"])
 
     def test_refusals_are_not_kept_but_denials_are(self):
-        key = uid()
+        key, body = uid(), {"role": "user", "text": "right now"}
         self.problem(self.post(self.path, {"role": "user"}, key), 422, "validation_failed")
-        self.ok(self.post(self.path, {"role": "user", "text": "right now"}, key), 201)
+        self.problem(self.post(self.path + "?zz=1", body, key), 400, "bad_request")
+        self.problem(self.post(self.path, {"entries": [body], "expectedSeq": 7}, key), 412, "precondition_failed")
+        self.once(lambda: self.post(self.path, body, key))
+        self.assertEqual(self.texts(self.key), ["right now"])
         key, missing = uid(), f"agent:main:late:{uid()}"
         body = {"role": "user", "text": "x"}
         self.problem(self.post(S(missing, "main", "messages"), body, key), 404)
@@ -141,7 +149,7 @@ class Idempotency(Case):
         again = self.post(path, body, key, **named)
         self.assertEqual((again.status, again.headers.get(REPLAYED), again.raw), (first.status, "true", first.raw), path)
 
-    def test_fault_8_another_query_is_another_request(self):
+    def test_another_query_is_another_request(self):
         key, body = uid(), {"role": "user", "text": "once"}
         first = self.post(self.path + "?topic=7", body, key)
         self.ok(first, 201)
@@ -151,7 +159,7 @@ class Idempotency(Case):
         self.assertEqual(self.texts(self.key, query="limit=200&order=asc&topic=7"), ["once"])
         self.assertEqual(self.texts(self.key), [])
 
-    def test_fault_8_another_if_match_is_another_request(self):
+    def test_another_if_match_is_another_request(self):
         path, key, etag = S(self.key, "main", "archive"), uid(), self.api.get(S(self.key)).etag
         first = self.post(path, {}, key, if_match=etag)
         self.ok(first)
@@ -159,7 +167,7 @@ class Idempotency(Case):
         self.problem(self.post(path, {}, key), 422, "idempotency_key_reused")
         self.assert_replayed(first, path, {}, key, if_match=etag)
 
-    def test_fault_8_another_spelling_of_the_path_is_the_same_request(self):
+    def test_another_spelling_of_the_path_is_the_same_request(self):
         peer = uid(8)
         session = self.new(f"agent:main:slack:direct:{peer}")
         path, key, body = S(session["key"], "main", "messages"), uid(), {"role": "user", "text": "once"}
@@ -176,7 +184,7 @@ class Idempotency(Case):
         self.assert_replayed(first, "/v1/%69nbound", body, key)
         self.assertEqual(self.texts(first.json["sessionKey"]), ["once"])
 
-    def test_fault_8_another_spelling_is_the_same_over_a_kill(self):
+    def test_another_spelling_is_the_same_over_a_kill(self):
         daemon = self.spawn()
         api = daemon.client()
         session = self.new(api=api)
@@ -210,7 +218,75 @@ class Idempotency(Case):
             self.ok(reply, 201)
             self.assertIsNone(reply.headers.get(REPLAYED))
 
-    def test_a_key_beyond_all_measure(self):
-        reply = self.post(self.path, {"role": "user", "text": "x"}, "x" * 1025)
-        self.assertIn(reply.status, (400, 422), reply)
-        self.assertEqual(self.messages(self.key), [])
+    def test_a_key_has_up_to_255_characters(self):
+        for length in (256, 1025):
+            reply = self.post(self.path, {"role": "user", "text": "y"}, "k" * length)
+            self.assertIn(reply.status, (400, 422), reply)
+        self.once(lambda: self.post(self.path, {"role": "user", "text": "x"}, "k" * 255))
+        self.assertEqual(self.texts(self.key), ["x"])
+
+
+class Between(Case):
+    """The same request again, with something between."""
+
+    def test_a_message_to_a_session_that_was_reset_deleted_or_made_again_meanwhile_is_not_said_twice(self):
+        session, key, body = self.new(), uid(), {"role": "user", "text": "once"}
+        name, path = session["key"], S(session["key"])
+
+        def say():
+            return self.post_to(name, body, "?topic=t", idempotency_key=key)
+
+        first = self.once(say)
+        for between in (lambda: self.api.post(path + "/reset", {}), lambda: self.api.delete(path + "/topics/t"),
+                        lambda: self.api.delete(path), lambda: self.api.post(ALL, {"key": name}), lambda: self.api.post(path + "/archive")):
+            between()
+            self.once(say, first)
+        self.ok(self.api.post(path + "/unarchive"))
+        self.daemon.restart(kill=True)
+        self.once(say, first)
+        self.assertEqual(self.messages(name, query="topic=t"), [])
+
+    def test_reset_and_spawn_with_a_key_are_done_once_over_either_end(self):
+        session = self.new()
+        path, keys = S(session["key"]), (uid(), uid())
+        resets = self.once(lambda: self.api.post(path + "/reset", {"reason": "r"}, idempotency_key=keys[0]))
+        spawns = self.once(lambda: self.api.post(path + "/spawn", {"label": "c"}, idempotency_key=keys[1]))
+        for kill in (False, True):
+            self.daemon.restart(kill=kill)
+            self.once(lambda: self.api.post(path + "/reset", {"reason": "r"}, idempotency_key=keys[0]), resets)
+            self.once(lambda: self.api.post(path + "/spawn", {"label": "c"}, idempotency_key=keys[1]), spawns)
+            self.problem(self.api.post(path + "/reset", {"reason": "s"}, idempotency_key=keys[0]), 422, "idempotency_key_reused")
+        self.assertEqual(len(self.ok(self.api.get(path + "/history"))["data"]), 2)
+        self.assertEqual([c["key"] for c in self.ok(self.api.get(path + "/children"))["data"]], [spawns.json["key"]])
+
+    def test_a_refused_id_is_no_kept_answer_and_the_same_key_takes_it_when_it_is_free(self):
+        guest, key = self.daemon.client(self.daemon.token("runner", agents=["main"], keyPrefix="agent:main:guest:")), uid()
+        old = self.new("agent:main:guest:" + uid(), api=guest)
+        self.say(old["key"], "of the first", api=guest)
+        body = {"key": "agent:main:guest:" + uid(), "sessionId": old["sessionId"]}
+
+        def take():
+            return guest.post(ALL, body, idempotency_key=key)
+
+        for _ in range(2):
+            refused = take()
+            self.problem(refused, 409, "session_exists")
+            self.assertIsNone(refused.headers.get(REPLAYED))
+        self.ok(guest.delete(S(old["key"])), 204)
+        first = take()
+        self.ok(first, 201)
+        self.assertIsNone(first.headers.get(REPLAYED))
+        self.daemon.restart(kill=True)
+        self.once(take, first)
+        self.assertEqual(self.messages(body["key"], api=guest), [], "the archive stays an archive")
+
+    def test_a_revoked_token_does_not_get_the_answer_that_was_kept_for_it(self):
+        made = self.ok(self.api.post("/v1/admin/tokens", {"role": "runner", "agents": ["main"], "keyPrefix": "agent:main:guest:"}), 201)
+        api, key, body = self.daemon.client(made["token"]), uid(), {"role": "user", "text": "x"}
+        name = self.new("agent:main:guest:" + uid())["key"]
+        self.once(lambda: self.post_to(name, body, api=api, idempotency_key=key))
+        self.ok(self.api.delete(f"/v1/admin/tokens/{made['id']}"), 204)
+        for kill in (True, False):
+            self.problem(self.post_to(name, body, api=api, idempotency_key=key), 401, "unauthorized")
+            self.daemon.restart(kill=kill)
+        self.assertEqual(self.texts(name), ["x"])

@@ -7,6 +7,7 @@ import time
 
 from harness.case import Case, S, uid
 from harness.sessiond import eventually
+from test_foreign import line
 
 MANY_IDS = 10_000
 MASK = (1 << 64) - 1
@@ -72,7 +73,7 @@ class Ids(Case):
 
     # -- 1 -------------------------------------------------------------------------------------------------------------
 
-    def test_fault_1_an_entry_id_does_not_give_the_next_session_ids(self):
+    def test_an_entry_id_does_not_give_the_next_session_ids(self):
         own = "agent:main:guest:" + uid()
         self.make(self.guest, own)
         seen = self.say(own, api=self.guest)["ids"][0]
@@ -86,7 +87,7 @@ class Ids(Case):
         for guess in predicted:
             self.assertEqual(self.messages(guess, api=self.guest), [])
 
-    def test_fault_1_of_10000_ids_none_tells_another(self):
+    def test_of_10000_ids_none_tells_another(self):
         key = self.new()["key"]
         ids = []
         while len(ids) < MANY_IDS:
@@ -102,7 +103,7 @@ class Ids(Case):
         for bit in range(64):  # each is a coin: 10 000 throws are 5 000 but for 6 standard deviations
             self.assertLess(abs(sum(n >> bit & 1 for n in numbers) - MANY_IDS / 2), 300, f"bit {bit}")
 
-    def test_fault_1_a_purged_id_is_not_given_again_while_the_journal_knows_it(self):
+    def test_a_purged_id_is_not_given_again_while_the_journal_knows_it(self):
         gone = self.new()
         self.ok(self.api.delete(S(gone["key"]) + "?purge=true"))
         self.refused(self.guest, gone["sessionId"])
@@ -112,7 +113,7 @@ class Ids(Case):
 
     # -- 2 -------------------------------------------------------------------------------------------------------------
 
-    def test_fault_2_the_stem_of_anothers_session_file_is_taken(self):
+    def test_the_stem_of_anothers_session_file_is_taken(self):
         stem = "kept-" + uid()
         owner = self.new(sessionFile=stem + ".jsonl")
         self.say(owner["key"], "secret of the owner")
@@ -120,7 +121,7 @@ class Ids(Case):
         self.refused(self.api, stem)
         self.assertEqual(self.texts(owner["key"]), ["secret of the owner"])
 
-    def test_fault_2_a_transcript_without_an_entry_is_for_tokens_that_see_the_agent(self):
+    def test_a_transcript_without_an_entry_is_for_tokens_that_see_the_agent(self):
         self.new()
         orphan, topical = "orphan-" + uid(), "orphan-" + uid()
         self.lay(orphan + ".jsonl", "found", "again")
@@ -131,7 +132,7 @@ class Ids(Case):
         self.assertEqual(self.texts(adopted["key"]), ["found", "again"])
         self.make(self.api, "agent:main:adopted:" + uid(), sessionId=topical)
 
-    def test_fault_2_an_archived_id_is_free_where_its_archive_is_seen(self):
+    def test_an_archived_id_is_free_where_its_archive_is_seen(self):
         theirs, own = self.new(), "agent:main:guest:" + uid()
         self.say(theirs["key"], "of others")
         mine = self.make(self.guest, own)
@@ -153,7 +154,7 @@ class Ids(Case):
 
     # -- 3 -------------------------------------------------------------------------------------------------------------
 
-    def test_fault_3_a_session_id_whose_key_is_there(self):
+    def test_a_session_id_whose_key_is_there_is_a_conflict(self):
         word = "abc" + uid()
         there = self.make(self.api, f"agent:main:session:{word}", label="first")
         self.say(there["key"], "history")
@@ -167,7 +168,7 @@ class Ids(Case):
                          ("first", there["sessionId"], there["rev"]))
         self.assertEqual(self.texts(there["key"]), ["history"])
 
-    def test_fault_3_reuse_finds_by_session_id_whatever_the_key(self):
+    def test_reuse_finds_by_session_id_whatever_the_key(self):
         named = self.make(self.api, "agent:main:k" + uid(), sessionId="mine-" + uid())
         reused = self.ok(self.api.post("/v1/agents/main/sessions",
                                        {"sessionId": named["sessionId"], "ifExists": "reuse"}), 200)
@@ -175,7 +176,7 @@ class Ids(Case):
 
     # -- 53 ------------------------------------------------------------------------------------------------------------
 
-    def test_fault_53_an_id_whose_topics_are_anothers(self):
+    def test_an_id_whose_topics_are_anothers_is_taken(self):
         word = uid()
         first = self.make(self.api, "agent:main:t1" + word, sessionId="x" + word)
         self.say(first["key"], "of the topic", query="?topic=topic-y")
@@ -185,7 +186,7 @@ class Ids(Case):
         self.problem(self.api.put(S("agent:main:t3" + word), {"sessionId": f"x{word}-topic"}), 422, "reserved_name")
         self.problem(self.api.put(S("agent:main:t4" + word), {"sessionId": f"x{word}-topic-topic-y"}), 422)
 
-    def test_fault_53_a_foreign_session_keeps_its_file_from_anothers_topic(self):
+    def test_a_foreign_session_keeps_its_file_from_anothers_topic(self):
         daemon = self.spawn(start=False)
         folder = daemon.agent_dir()
         folder.mkdir(parents=True)
@@ -223,7 +224,7 @@ class Purges(Case):
         temp.write_text(json.dumps(store))
         os.rename(temp, folder / "sessions.json")
 
-    def test_fault_6_replaying_a_purge_leaves_a_newer_transcript_of_its_name(self):
+    def test_replaying_a_purge_leaves_a_newer_transcript_of_its_name(self):
         for turn in range(4):
             with self.subTest(turn=turn):
                 daemon = self.spawn()
@@ -261,7 +262,7 @@ class Purges(Case):
 
 
 class Archived(Case):
-    def test_fault_50_topics_of_an_archived_id(self):
+    def test_topics_of_an_archived_id_are_found(self):
         session = self.new()
         self.say(session["key"], "main")
         self.say(session["key"], "one", query="?topic=t1")
@@ -272,7 +273,7 @@ class Archived(Case):
         self.assertEqual(self.texts(session["sessionId"], query="topic=t1"), ["one", "two"])
         self.problem(self.api.get(S("nosuch", "main", "topics")), 404, "session_not_found")
 
-    def test_fault_50_archives_of_a_key_living_and_deleted(self):
+    def test_archives_of_a_key_are_found_living_and_deleted(self):
         guest = self.daemon.client(self.daemon.token("viewer", agents=["main"], keyPrefix="agent:main:guest:"))
         for key in ("agent:main:guest:" + uid(), "agent:main:owner:" + uid()):
             first = self.new(key)
@@ -307,7 +308,7 @@ class Archived(Case):
         self.problem(self.api.get(S("agent:main:never", "main", "archives")), 404, "session_not_found")
         self.problem(self.api.get("/v1/agents/main/archives?cursor=00"), 400, "bad_cursor")
 
-    def test_fault_50_archives_that_lay_there_are_told_to_whoever_sees_the_agent(self):
+    def test_archives_that_lay_there_are_told_to_whoever_sees_the_agent(self):
         daemon = self.spawn(start=False)
         daemon.agent_dir().mkdir(parents=True)
         name = "lay-there.jsonl.reset.2026-02-21T21-31-50.885Z"
@@ -318,7 +319,7 @@ class Archived(Case):
         guest = daemon.client(daemon.token("viewer", agents=["main"], keyPrefix="agent:main:guest:"))
         self.assertEqual(self.ok(guest.get("/v1/agents/main/archives"), 200)["data"], [])
 
-    def test_fault_50_an_empty_page_with_more_behind_it_is_documented(self):
+    def test_an_empty_page_with_more_behind_it_is_documented(self):
         document = self.ok(self.daemon.anonymous().get("/openapi.json"), 200)
         get = document["paths"]["/v1/agents/{agent}/sessions/{key}/messages"]["get"]
         types = next(p for p in get["parameters"] if p.get("name") == "types")
@@ -326,7 +327,7 @@ class Archived(Case):
 
 
 class Places(Case):
-    def test_fault_27_the_header_has_the_sessions_own_cwd(self):
+    def test_the_header_has_the_sessions_own_cwd(self):
         key = self.new(cwd="/srv/project")["key"]
         self.say(key)
         self.say(key, query="?topic=t")
@@ -339,7 +340,7 @@ class Places(Case):
         self.assertEqual(header["cwd"], "/srv/project")
         self.invalid(self.api.post("/v1/agents/main/sessions", {"entry": {"cwd": 7}}), "/entry/cwd")
 
-    def test_fault_27_history_outlives_deletion_and_a_new_session(self):
+    def test_history_outlives_deletion_and_a_new_session(self):
         key = self.new()["key"]
         ids = []
         for step in ("reset", "delete", "delete"):
@@ -356,13 +357,13 @@ class Places(Case):
         self.assertEqual([h["sessionId"] for h in history[1:]], ids)
         self.assertEqual([len(h["archivedAs"]) for h in history[1:]], [1, 1, 1])
 
-    def test_fault_27_a_session_id_with_two_dots(self):
+    def test_a_session_id_with_two_dots_is_refused(self):
         for session_id in ("a..b", "a.."):
             self.problem(self.api.post("/v1/agents/main/sessions", {"sessionId": session_id}), 422, "invalid_id")
             self.assertEqual(self.api.put(S("agent:main:" + uid()), {"sessionId": session_id}).status, 422)
         self.ok(self.api.post("/v1/agents/main/sessions", {"sessionId": "a.b" + uid()}), 201)
 
-    def test_fault_27_rooms_that_differ_by_case_alone(self):
+    def test_rooms_that_differ_by_case_alone(self):
         for channel, kind, one, other in (("matrix", "channel", "!AbC%s:hs", "!aBc%s:hs"),
                                           ("signal", "group", "AbC%s=", "aBc%s=")):
             with self.subTest(channel=channel):
@@ -393,7 +394,7 @@ class OwnCase(Places):
 
     config = {"routing": {"caseSensitive": ["line"]}}
 
-    def test_fault_27_rooms_that_differ_by_case_alone(self):
+    def test_rooms_that_differ_by_case_alone(self):
         self.are_two("line", "direct", "UAb%s", "UaB%s")
         one = self.inbound(channel="matrix", chatType="channel", peer="!AbC" + (word := uid()))
         self.assertEqual(self.inbound(channel="matrix", chatType="channel", peer="!aBc" + word)["sessionKey"],
@@ -401,7 +402,7 @@ class OwnCase(Places):
 
 
 class Spellings(Case):
-    def test_fault_3_a_put_of_another_spelling_is_a_put_of_the_session_that_is_there(self):
+    def test_a_put_of_another_spelling_is_a_put_of_the_session_that_is_there(self):
         for key, spelling in (("agent:main:slack:direct:v1", "slack:direct:v1"), ("agent:main:slack:direct:v2", "agent:main:slack:direct:v2 "),
                               ("agent:main:slack:direct:v3", " slack:dm:V3"), ("agent:main:main", "main")):
             with self.subTest(spelling):
@@ -411,7 +412,7 @@ class Spellings(Case):
                 self.assertEqual(self.ok(self.api.get(S(key)))["sessionId"], made["sessionId"])
                 self.assertEqual(len(self.messages(key)), 1)
 
-    def test_fault_3_a_channels_token_gets_no_hidden_session_by_another_spelling(self):
+    def test_a_channels_token_gets_no_hidden_session_by_another_spelling(self):
         guest = self.daemon.client(self.daemon.token("runner", channel="slack"))
         for key, spelling in (("agent:main:foo", "agent:main:foo "), ("agent:main:bar", "bar")):
             with self.subTest(spelling):
@@ -420,13 +421,13 @@ class Spellings(Case):
                 now = self.ok(self.api.get(S(key)))
                 self.assertEqual((now["sessionId"], now["channel"]), (made["sessionId"], "discord"))
 
-    def test_fault_2_no_client_names_a_session_id_that_others_use_as_a_key(self):
+    def test_no_client_names_a_session_id_that_others_use_as_a_key(self):
         guest = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:guest:"))
         for name in ("main", "Global", "unknown", "heartbeat"):
             made = guest.post("/v1/agents/main/sessions", {"key": f"agent:main:guest:{uid()}", "sessionId": name})
             self.problem(made, 422, "reserved_name")
 
-    def test_fault_50_a_limited_token_reads_the_archives_of_its_own_keys(self):
+    def test_a_limited_token_reads_the_archives_of_its_own_keys(self):
         guest = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:guest:"))
         stranger = self.daemon.client(self.daemon.token("runner", keyPrefix="agent:main:other:"))
         key = f"agent:main:guest:{uid()}"
@@ -441,7 +442,7 @@ class Spellings(Case):
 class LocksThatAreNone(Case):
     config = {"store": {"mode": "shared"}}
 
-    def test_fault_15_a_folder_in_the_place_of_one_transcripts_lock_stops_nobody_else(self):
+    def test_a_folder_in_the_place_of_one_transcripts_lock_stops_nobody_else(self):
         key, other = f"agent:main:{uid()}", f"agent:two:{uid()}"
         made = self.new(key)
         self.say(key, "one")
@@ -455,3 +456,60 @@ class LocksThatAreNone(Case):
         lock.rmdir()
         old = S(made["sessionId"], "main", "messages")
         eventually(lambda: [e["id"] for e in self.api.get(old).json.get("data", [])])  # archived, and all there
+
+
+class Fences(Case):
+    """A token of one prefix, over restarts."""
+    runs = {"asan", "tsan"}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.guest = cls.daemon.client(cls.daemon.token("runner", agents=["main"], keyPrefix="agent:main:guest:"))
+
+    def test_whatever_an_id_is_taken_by_a_limited_token_reads_the_same_refusal(self):
+        living, archived, purged = self.new(), self.new(), self.new()
+        topical, orphan = self.new(), "orphan-" + uid()
+        self.say(archived["key"])
+        self.say(topical["key"], query="?topic=t")
+        for gone, how in ((archived, ""), (topical, ""), (purged, "?purge=true")):
+            self.ok(self.api.delete(S(gone["key"]) + how), 204)
+        (self.daemon.agent_dir() / f"{orphan}.jsonl").write_text(line("nobody's"))
+        for restart in (lambda: None, self.daemon.restart, lambda: self.daemon.restart(kill=True)):
+            restart()
+            told = set()
+            for session_id in (living["sessionId"], archived["sessionId"], purged["sessionId"], topical["sessionId"], orphan):
+                key = "agent:main:guest:" + uid()
+                body = {"key": key, "sessionId": session_id}
+                for reply in (self.guest.post("/v1/agents/main/sessions", body), self.guest.put(S(key), {"sessionId": session_id}),
+                              self.guest.post("/v1/agents/main/sessions", body, idempotency_key=uid())):
+                    told.add(self.problem(reply, 409, "session_exists")["detail"].replace(session_id, "<id>"))
+                self.problem(self.guest.get(S(key)), 404, "session_not_found")
+            self.assertEqual(len(told), 1, told)
+
+    def test_an_archive_of_another_is_not_there_by_any_route_of_reading(self):
+        theirs = self.new()
+        self.say(theirs["key"], "secret")
+        self.say(theirs["key"], "secret", query="?topic=t")
+        self.ok(self.api.delete(S(theirs["key"])), 204)
+        for what in ("/messages", "/messages?topic=t", "/transcript", "/transcript?topic=t", "/topics"):
+            self.assertEqual(self.api.get(S(theirs["sessionId"]) + what).status, 200)
+            self.problem(self.guest.get(S(theirs["sessionId"]) + what), 404, "session_not_found")
+        own = self.new("agent:main:guest:" + uid(), api=self.guest)
+        for what in ("/messages", "/transcript"):  # nor does the guard of a session of its own tell it
+            reply = self.guest.get(S(own["key"]) + f"{what}?sessionId={theirs['sessionId']}")
+            self.assertNotIn(b"secret", reply.raw)
+
+    def test_a_limited_token_that_deletes_and_makes_its_key_again_has_both_histories_after_a_kill(self):
+        key, ids = self.new("agent:main:guest:" + uid(), api=self.guest)["key"], []
+        for turn in range(3):
+            ids.insert(0, self.ok(self.guest.get(S(key)), 200)["sessionId"])
+            self.say(key, f"turn {turn}", api=self.guest)
+            self.ok(self.guest.delete(S(key)), 204)
+            self.daemon.restart(kill=turn % 2 == 0)
+            self.problem(self.guest.get(S(key)), 404, "session_not_found")
+            self.new(key, api=self.guest)
+        self.assertEqual([h["sessionId"] for h in self.ok(self.guest.get(S(key, "main", "history")))["data"]][1:], ids)
+        self.assertEqual([a["sessionId"] for a in self.ok(self.guest.get(S(key, "main", "archives")))["data"]], ids)
+        self.assertEqual([self.texts(i) for i in ids], [["turn 2"], ["turn 1"], ["turn 0"]])
+        self.assertEqual(self.messages(key, api=self.guest), [])

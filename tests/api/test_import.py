@@ -181,7 +181,7 @@ class Commands(Bodies):
         super().setUp()
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.daemon.home))
 
-    def test_08_a_folder_there_and_back(self):
+    def test_a_folder_goes_there_and_back(self):
         agent = "f" + uid().lower()
         there, back = self.folder / "there", self.folder / "back"
         there.mkdir()
@@ -249,5 +249,8 @@ class Commands(Bodies):
         self.say(key, "hi")
         shown = self.daemon.cli("export", key)
         self.assertEqual(json.loads(shown.stdout)["messages"][0]["content"][0]["text"], "hi", shown.stderr)
+        for format in ("json", "robota", "manager", "jsonl", "relavium-yaml"):
+            whole = self.raw(self.api.get(S(key, "main", "export") + "?format=" + format))
+            self.assertEqual(self.daemon.cli("export", key, "--format", format).stdout.encode(), whole)
         self.assertEqual(self.daemon.cli("export", "agent:main:none").returncode, 4)
         self.assertEqual(self.daemon.cli("import", self.folder / "none.json").returncode, 1)

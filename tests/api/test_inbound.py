@@ -106,6 +106,15 @@ class Keys(Case):
         got = self.inbound(channel="telegram", peer="99")
         self.assertFalse(got["created"])
         self.assertEqual(self.api.get(S("agent:main:telegram:direct:99")).json["label"], "from an old tree")
+        daemon = self.spawn(start=False)
+        daemon.agent_dir().mkdir(parents=True)
+        (daemon.agent_dir() / "sessions.json").write_text('{"agent:main:telegram:dm:99":{"sessionId":"d","updatedAt":1}}')
+        api = daemon.start().client()
+        got = self.inbound(api, channel="telegram", peer="99")
+        self.assertEqual((got["created"], got["sessionKey"]), (False, "agent:main:telegram:dm:99"), "it stays in its spelling")
+        for kind in ("dm", "direct"):
+            self.ok(api.get(S(f"agent:main:telegram:{kind}:99")), 200)
+        self.assertTrue(self.inbound(api, channel="telegram", peer="99", agent="codex")["created"])
 
 
 class Metadata(Case):
@@ -207,7 +216,7 @@ class Resets(Case):
     def test_text_after_the_trigger_becomes_the_message(self):
         peer = "U" + uid()
         self.inbound(peer=peer, text="old talk")
-        for trigger in ("/reset", "/new"):
+        for trigger in ("/reset", "/new", "/RESET"):
             got = self.inbound(peer=peer, text=trigger + " and now:  this")
             self.assertEqual(got["reset"]["reason"], "trigger")
             self.assertEqual(self.texts(got["sessionKey"]), ["and now:  this"])
@@ -285,7 +294,7 @@ class Activation(Case):
 class Triggers(Case):
     """Resets by what is said, in whichever form it comes."""
 
-    def test_fault_24_a_trigger_in_content_resets(self):
+    def test_a_trigger_in_content_resets(self):
         image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
         part = lambda text: {"type": "text", "text": text}  # noqa: E731
         table = [  # content, what is left of it
@@ -311,7 +320,7 @@ class Triggers(Case):
             self.assertIsNone(got["reset"], content)
             self.assertEqual(self.messages(got["sessionKey"])[-1]["content"], content)
 
-    def test_fault_24_a_trigger_behind_a_mention(self):
+    def test_a_trigger_behind_a_mention_resets(self):
         for text in ("<@U1> /new", "@bot /new hi"):
             peer = "C" + uid()
             self.inbound(chatType="channel", peer=peer)
@@ -320,7 +329,7 @@ class Triggers(Case):
             self.assertEqual(got["reset"]["reason"], "trigger")
             self.assertEqual(self.texts(got["sessionKey"]), ["hi"] if "hi" in text else [])
 
-    def test_fault_44_a_trigger_alone_activates_nobody(self):
+    def test_a_trigger_alone_activates_nobody(self):
         for more in ({}, {"mentioned": True}, {"activate": True}, {"chatType": "group"}):
             got = self.inbound(peer="U" + uid(), text="/new", **more)
             self.assertEqual((got["activate"], got["seq"], got["systemIntro"]), (False, None, False), more)
@@ -328,7 +337,7 @@ class Triggers(Case):
         got = self.inbound(peer="U" + uid(), text="/new", attachments=[{"type": "image"}])
         self.assertEqual((got["activate"], got["seq"]), (True, 0))
 
-    def test_fault_44_nothing_said_is_refused(self):
+    def test_nothing_said_is_refused(self):
         whole = {"channel": "slack", "chatType": "direct", "peer": "u" + uid()}
         for body in ({"text": ""}, {"text": "", "attachments": []}, {"attachments": []}):
             self.invalid(self.api.post("/v1/inbound", {**whole, **body}), "/text")
@@ -347,30 +356,30 @@ class Introduction(Case):
         got = self.inbound(api, chatType="group", peer=peer, **more)
         return got["activate"], got["systemIntro"]
 
-    def test_fault_22_it_goes_with_the_first_message_that_activates(self):
-        peer = "G" + uid()
-        self.assertEqual(self.said(peer), (False, False))
-        self.assertEqual(self.said(peer), (False, False))
-        self.assertEqual(self.said(peer, mentioned=True), (True, True))
-        self.assertEqual(self.said(peer, mentioned=True), (True, False))
-        self.assertEqual(self.said(peer, text="/new"), (False, False))
-        self.assertEqual(self.said(peer), (False, False))
-        self.assertEqual(self.said(peer, activate=True), (True, True))
-        self.assertEqual(self.said(peer, mentioned=True), (True, False))
+    def test_the_introduction_goes_with_the_first_message_that_activates(self):
+        """Whatever ends the daemon between any two."""
+        peer, mention = "G" + uid(), {"mentioned": True}
+        for more, told in (({}, (False, False)), ({}, (False, False)), (mention, (True, True)), (mention, (True, False)),
+                           ({"text": "/new", **mention}, (False, False)), ({}, (False, False)),
+                           ({"activate": True}, (True, True)), (mention, (True, False)),
+                           ({"text": "/new"}, (False, False)), ({}, (False, False)), (mention, (True, True)), (mention, (True, False))):
+            self.assertEqual(self.said(peer, **more), told)
+            self.daemon.restart(kill="mentioned" in more)
 
-    def test_fault_22_it_is_owed_again_after_a_reset_by_the_api_and_over_a_restart(self):
+    def test_the_introduction_is_owed_again_after_a_reset_by_the_api_and_over_a_restart(self):
         daemon = self.spawn()
         api, peer = daemon.client(), "g" + uid()
         key = f"agent:main:slack:group:{peer}"
         self.assertEqual(self.said(peer, api, mentioned=True), (True, True))
         self.ok(api.post(S(key, "main", "reset"), {}), 200)
+        self.assertTrue(api.get(S(key)).json["groupActivationNeedsSystemIntro"])
         self.assertEqual(self.said(peer, api), (False, False))
         daemon.restart(kill=True)
         self.assertEqual(self.said(peer, api, mentioned=True), (True, True))
         daemon.restart()
         self.assertEqual(self.said(peer, api, mentioned=True), (True, False))
 
-    def test_fault_22_a_session_made_by_the_api_owes_it(self):
+    def test_a_session_made_by_the_api_owes_an_introduction(self):
         peer = "g" + uid()
         self.new(f"agent:main:slack:group:{peer}")
         self.assertEqual(self.said(peer), (False, False))
@@ -380,3 +389,24 @@ class Introduction(Case):
         self.assertEqual(self.said("G" + uid(), mentioned=True), (True, True))
         got = self.inbound(chatType="direct")
         self.assertEqual((got["activate"], got["systemIntro"]), (True, False))
+
+
+class Redelivered(Case):
+    runs = {"asan", "tsan"}
+
+    def test_a_trigger_that_is_delivered_three_times_resets_once(self):
+        for content in ({"text": "/new and this"}, {"content": [{"type": "text", "text": "/reset and this"}]}, {"text": "/new"},
+                        {"content": "/reset", "topic": "t"}):
+            with self.subTest(content):
+                peer, event = "U" + uid(8), "slack:A:T:" + uid()
+                before = self.inbound(peer=peer, text="before")
+                body = {"channel": "slack", "chatType": "direct", "peer": peer, **content}
+                first = self.once(lambda: self.api.post("/v1/inbound", body, idempotency_key=event))
+                self.daemon.restart(kill="text" in content)
+                self.once(lambda: self.api.post("/v1/inbound", body, idempotency_key=event), first)
+                self.assertEqual(first.json["reset"], {"reason": "trigger", "previousSessionId": before["sessionId"]})
+                history = self.ok(self.api.get(S(before["sessionKey"], "main", "history")))["data"]
+                self.assertEqual([h["sessionId"] for h in history], [first.json["sessionId"], before["sessionId"]])
+                alone = "and" not in str(content)
+                self.assertEqual(self.texts(before["sessionKey"]), [] if alone else ["and this"])
+                self.assertEqual((first.json["seq"] is None, first.json["activate"]), (alone, not alone))

@@ -126,7 +126,7 @@ class BeforeCheckpoint(JournalCase):
 
     runs = {"asan", "tsan"}
 
-    def test_fault_7_a_reader_is_told_of_damage_and_goes_on_behind_it(self):
+    def test_a_reader_is_told_of_damage_and_goes_on_behind_it(self):
         daemon = self.copy()
         flip(self.segments(daemon)[1])
         daemon.start()
@@ -143,7 +143,7 @@ class BeforeCheckpoint(JournalCase):
             stream.wait_for(lambda e: e.id == f"{self.epoch}-{last + 1}")
         self.serves(daemon)
 
-    def test_fault_7_damage_is_told_by_readyz_before_somebody_meets_it(self):
+    def test_damage_is_told_by_readyz_before_somebody_meets_it(self):
         daemon = self.copy()
         flip(self.segments(daemon)[1])
         daemon.start()
@@ -153,7 +153,7 @@ class BeforeCheckpoint(JournalCase):
         eventually(lambda: any("journal_damaged" in line and name in line for line in daemon.stderr), what="its log line")
         self.assertNotIn(name, daemon.anonymous().get("/readyz").raw.decode(), "names of files are for who may see all")
 
-    def test_fault_7_a_repair_believes_no_index(self):
+    def test_a_repair_believes_no_index(self):
         for repair in ("serve", "doctor"):
             with self.subTest(repair):
                 daemon = self.copy()
@@ -170,7 +170,7 @@ class BeforeCheckpoint(JournalCase):
                 self.assertEqual(daemon.stop(), 0)
                 self.assertEqual([f for f in self.findings(daemon) if f["check"] != "quarantine"], [])
 
-    def test_fault_7_a_segment_without_an_index_is_served_around_too(self):
+    def test_a_segment_without_an_index_is_served_around_too(self):
         for damage in (flip, halve, empty, remove, folder):
             with self.subTest(damage.__name__):
                 daemon = self.copy()
@@ -185,7 +185,7 @@ class BeforeCheckpoint(JournalCase):
                 self.assertIn(int(self.head), seqs)
                 self.assertTrue(self.api_of(daemon).get("/readyz").json["damage"])
 
-    def test_fault_7_a_rebuild_reads_only_what_it_needs(self):
+    def test_a_rebuild_reads_only_what_it_needs(self):
         daemon = self.copy()
         flip(self.segments(daemon)[0])
         empty(daemon.agent_dir() / "sessions.json")
@@ -202,7 +202,7 @@ class BeyondCheckpoint(JournalCase):
             json.dumps({"epoch": self.epoch, "seq": second - 1, "agents": {}, "previous": {}}))
         return daemon
 
-    def test_fault_7_what_recovery_needs_is_not_passed_over(self):
+    def test_what_recovery_needs_is_not_passed_over(self):
         for damage in (flip, halve, remove, folder):
             with self.subTest(damage.__name__):
                 daemon = self.behind()
@@ -213,7 +213,7 @@ class BeyondCheckpoint(JournalCase):
                 self.assertEqual(daemon.stop(), 0)
                 self.assertEqual(self.starts(daemon), "", "without --repair from then on")
 
-    def test_fault_7_a_lost_end_is_named_and_repaired_also_without_checkpoint(self):
+    def test_a_lost_end_is_named_and_repaired_also_without_checkpoint(self):
         for with_checkpoint in (True, False):
             with self.subTest(with_checkpoint):
                 daemon = self.copy()
@@ -237,13 +237,13 @@ class UnderTheDaemon(JournalCase):
         remove(self.segments(daemon)[1])
         return daemon, self.api_of(daemon)
 
-    def test_fault_41_a_stream_is_told_a_gap_where_a_segment_has_gone(self):
+    def test_a_stream_is_told_a_gap_where_a_segment_has_gone(self):
         daemon, api = self.taken()
         with api.stream(last_event_id=self.epoch + "-0") as stream:
             stream.wait_type("stream.gap")
             stream.wait_for(lambda e: e.id == f"{self.epoch}-{self.head}")
 
-    def test_fault_56_a_poll_is_never_404_where_a_segment_has_gone(self):
+    def test_a_poll_is_never_404_where_a_segment_has_gone(self):
         daemon, api = self.taken()
         events, gaps = self.poll_all(api, self.epoch + "-0")
         self.assertEqual(len(gaps), 1)
@@ -257,7 +257,7 @@ class Obstacles(JournalCase):
              "previous/main.note", "previous/main.current.json", "{idx}", "{keys}")
     FOLDERS = ("ends", "keys", "previous")
 
-    def test_fault_7_whatever_stands_in_a_files_place_keeps_nobody_from_being_served(self):
+    def test_whatever_stands_in_a_files_place_keeps_nobody_from_being_served(self):
         for name in self.FILES + self.FOLDERS:
             with self.subTest(name):
                 daemon = self.copy()
@@ -273,7 +273,7 @@ class Obstacles(JournalCase):
                 self.assertEqual(daemon.stop(), 0)
                 self.assertEqual([f for f in self.findings(daemon) if f["check"] != "quarantine"], [])
 
-    def test_fault_7_a_damaged_record_of_known_lines_tells_nothing_twice(self):
+    def test_a_damaged_record_of_known_lines_tells_nothing_twice(self):
         for damage in (flip, halve, empty, remove):
             with self.subTest(damage.__name__):
                 daemon = self.copy()
@@ -338,7 +338,7 @@ class Advice(JournalCase):
         else:
             self.fail(f"no advice that can be followed: {advice}")
 
-    def test_fault_7_the_doctors_advice_mends_what_the_doctor_names(self):
+    def test_the_doctors_advice_mends_what_the_doctor_names(self):
         for number, (name, damage) in enumerate(self.DAMAGES.items()):
             with self.subTest(name):
                 daemon = self.copy()
@@ -361,7 +361,7 @@ class Left(JournalCase):
 
     runs = {"asan", "tsan"}
 
-    def test_fault_47_a_torn_batch_is_the_normal_mark_of_a_kill(self):
+    def test_a_torn_batch_is_the_normal_mark_of_a_kill(self):
         daemon = self.copy()
         last = self.segments(daemon)[-1]
         with last.open("ab") as segment:
@@ -380,7 +380,7 @@ class Left(JournalCase):
         daemon.start()
         self.assertFalse(torn[0].exists(), "it goes with retention")
 
-    def test_fault_49_what_kills_left_is_swept_by_the_next_start(self):
+    def test_what_kills_left_is_swept_by_the_next_start(self):
         daemon = self.copy()
         (daemon.state / "journal" / "previous" / "main.note").unlink()  # a power cut took it
         sidecar = daemon.state / "journal" / "index" / "main" / "a.jsonl.idx.77.0a.tmp"
@@ -399,7 +399,7 @@ class Left(JournalCase):
         self.assertEqual(daemon.stop(), 0)
         self.assertEqual(self.findings(daemon), [])
 
-    def test_fault_51_missing_indexes_are_made_while_others_are_served(self):
+    def test_missing_indexes_are_made_while_others_are_served(self):
         daemon = self.copy()
         indexes = sorted((daemon.state / "journal").glob("*.idx"))
         self.assertGreater(len(indexes), 2)
@@ -461,7 +461,7 @@ class Restores(JournalCase):
         self.assertEqual(daemon.stop(), 0)
         return daemon, backup, token, made
 
-    def test_fault_28_a_restore_says_which_revoked_tokens_it_brings_back(self):
+    def test_a_restore_says_which_revoked_tokens_it_brings_back(self):
         daemon, backup, token, made = self.prepared()
         done = daemon.cli("restore", backup, "--force")
         self.assertIn(done.returncode, (0, 1), done.stderr)
@@ -470,7 +470,7 @@ class Restores(JournalCase):
         daemon.start()
         self.ok(daemon.client(token=token["token"]).get("/v1/sessions"), 200)
 
-    def test_fault_28_keep_tokens_keeps_the_present_ones(self):
+    def test_keep_tokens_keeps_the_present_ones(self):
         daemon, backup, token, made = self.prepared()
         done = daemon.cli("restore", backup, "--force", "--keep-tokens")
         self.assertIn(done.returncode, (0, 1), done.stderr)
@@ -479,7 +479,7 @@ class Restores(JournalCase):
         self.problem(daemon.client(token=token["token"]).get("/v1/sessions"), 401)
         self.ok(daemon.client(token=made["token"]).get("/v1/sessions"), 200)
 
-    def test_fault_48_the_old_state_never_lies_under_a_name_that_says_nothing(self):
+    def test_the_old_state_never_lies_under_a_name_that_says_nothing(self):
         daemon, backup, _, _ = self.prepared()
         watched = Watched(daemon.state.parent)
         try:
@@ -494,7 +494,7 @@ class Restores(JournalCase):
         self.assertFalse((aside[0] / "MANIFEST.json").exists() or (daemon.state / "MANIFEST.json").exists())
         self.assertEqual(self.findings(daemon), [])
 
-    def test_fault_48_what_a_killed_restore_left_is_named_with_what_to_do(self):
+    def test_what_a_killed_restore_left_is_named_with_what_to_do(self):
         daemon, backup, _, _ = self.prepared()
         name = daemon.state.name
         only_copy = daemon.home / f"{name}.restore.{dead_pid()}.6f9619ff-8b86-d011-b42d-00cf4fc964ff.tmp"

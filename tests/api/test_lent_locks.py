@@ -152,9 +152,9 @@ class Lent(LentCase):
         self.problem(self.api.post(f"{LOCKS}/{lent['id']}/renew", {"ttlMs": 1000}), 404, "not_found")
         self.give_back(self.lend(1000, waitMs=5000))
 
-    def test_the_defaults_of_the_file_lock_are_as_they_were(self):
+    def test_the_defaults_of_the_file_lock_and_of_the_cache_are_as_they_were(self):
         printed = self.daemon.cli("config", "--print-defaults").stdout
-        for text in ('"timeoutMs": 10000', '"pollIntervalMs": 25', '"staleMs": 30000'):
+        for text in ('"timeoutMs": 10000', '"pollIntervalMs": 25', '"staleMs": 30000', '"cacheTtlMs": 45000'):
             self.assertIn(text, printed)
 
 

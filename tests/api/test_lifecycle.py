@@ -1,4 +1,4 @@
-"""The life of a session (the specification's checks 2 and 3): when it is reset, by which rule, through changes of clocks."""
+"""The life of a session: when it is reset, by which rule, through changes of clocks."""
 
 import time
 import unittest
@@ -89,7 +89,7 @@ class Freshness(Case):
         return self.ok(api.put(S(key), {"sessionStartedAt": began, "lastInteractionAt": last} | more), 201)
 
     @unittest.skipUnless(Path("/usr/share/zoneinfo/Australia/Lord_Howe").exists(), "needs tzdata")
-    def test_lifecycle_2_daily_resets_through_changes_of_clocks(self):
+    def test_daily_resets_through_changes_of_clocks(self):
         """Each daemon lives through the changes of its zone's clocks; its wall clock is put where the row wants it."""
         rows = table()
         self.assertGreaterEqual(sum(map(len, rows.values())), 40)
@@ -111,7 +111,7 @@ class Freshness(Case):
                         reset = self.inbound(api, peer=key.rsplit(":", 1)[1])["reset"]
                         self.assertEqual(reset and reset["reason"], due)
 
-    def test_lifecycle_3_idle_to_the_millisecond(self):
+    def test_idle_to_the_millisecond(self):
         daemon = preload(self.spawn({"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}, start=False))
         daemon.start()
         api = daemon.client()
@@ -167,7 +167,7 @@ class Freshness(Case):
 class RequiredFields(Case):
     config = {"session": {"requireFields": ["workerId", "a/b"]}}
 
-    def test_lifecycle_17_a_session_that_a_client_makes_has_the_required_fields(self):
+    def test_a_session_that_a_client_makes_has_the_required_fields(self):
         made = {"workerId": "w1", "a/b": 1}
         self.invalid(self.api.post("/v1/agents/main/sessions", {}), "/entry/workerId", "/entry/a~1b")
         self.invalid(self.api.post("/v1/agents/main/sessions", {"entry": {"a/b": 1, "workerId": None}}), "/entry/workerId")
@@ -181,7 +181,7 @@ class RequiredFields(Case):
 
 
 class Types(Case):
-    def test_lifecycle_18_queue_and_speech_fields_have_their_types(self):
+    def test_queue_and_speech_fields_have_their_types(self):
         key = self.new()["key"]
         for field, value in (("queueDebounceMs", -5), ("queueDebounceMs", 1.5), ("queueCap", "3"), ("memoryFlushAt", -1),
                              ("contextTokens", -1), ("ttsAuto", "sometimes")):
@@ -204,7 +204,7 @@ class Maintenance(Case):
     def maintain(self, api, **body):
         return self.ok(api.post("/v1/admin/maintenance", body), 200)
 
-    def test_lifecycle_4_the_oldest_beyond_a_number_are_named_then_archived(self):
+    def test_the_oldest_beyond_a_number_are_named_then_archived(self):
         daemon, api, now = self.seeded(53)
         self.assertEqual(self.maintain(api, dryRun=False), {"count": 0, "data": [], "kept": []}, "by default nothing goes")
         named = self.maintain(api, keep=50)
@@ -266,7 +266,7 @@ class Restore(Case):
     def lines(self, daemon, name):
         return (daemon.agent_dir() / name).read_bytes()
 
-    def test_lifecycle_6_a_deleted_session_comes_back_byte_for_byte(self):
+    def test_a_deleted_session_comes_back_byte_for_byte(self):
         daemon = self.spawn()
         api = daemon.client()
         key = "agent:main:slack:direct:u1"

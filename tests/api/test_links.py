@@ -161,11 +161,12 @@ class Links(Case):
         api = daemon.client()
         key = self.new(api=api)["key"]
         before = sorted(str(p) for p in daemon.home.iterdir())
-        for bad in ("../x", "..", "/etc/x", "a/../../x", "x/y", "\u0000", "..\\x", "%2e%2e%2fx"):
+        for bad in ("../x", "..", "/etc/x", "a/../../x", "x/y", "/etc/passwd", "\u0000", "..\\x", "%2e%2e%2fx"):
             with self.subTest(bad):
                 api.post("/v1/agents/main/sessions", {"sessionId": bad})
                 api.put(S("agent:main:put:" + uid()), {"sessionId": bad, "sessionFile": bad})
                 api.patch(S(key), {"sessionFile": bad})
+                self.assertNotIn(b"root:", api.get(S(key, "main", "transcript")).raw)
                 api.post(S(key, "main", "messages"), {"role": "user", "text": "t"})
                 api.request("POST", S(key, "main", "messages") + "?topic=" + json.dumps(bad)[1:-1].replace("\\", "%5c"),
                             {"role": "user", "text": "t"})

@@ -131,6 +131,18 @@ class StoreLock(Case):
         eventually(lambda: json.loads((daemon.agent_dir() / "sessions.json").read_bytes())[session["key"]].get("label") == "waits",
                    10, what="the commit, durable all along, in the file")
 
+    def test_a_living_holder_is_evicted_when_its_lock_is_stale(self):
+        daemon = self.spawn({"store": {"writeThrough": True, "lock": {"staleMs": 1000}}})
+        api = daemon.client()
+        session = self.new(api=api)
+        lock = daemon.agent_dir() / "sessions.json.lock"
+        with api.stream("/v1/events?types=lock.*") as stream:
+            stream.wait_type("stream.hello")
+            lock.write_text(payload(os.getpid(), starttime=process(os.getpid())[1]))
+            self.ok(api.patch(S(session["key"]), {"label": "waited"}), 200)
+            self.assertIn(str(os.getpid()), json.dumps(stream.wait_type("lock.evicted").data["data"]))
+        self.assertFalse(lock.exists())
+
     def test_a_holder_that_is_killed_keeps_nobody_waiting(self):
         """Acknowledged at once, and in sessions.json long before the lock would be stale (30 s)."""
         session = self.new()
@@ -152,6 +164,7 @@ class StoreLock(Case):
         with held(self.daemon.agent_dir("one") / "sessions.json"):
             self.ok(self.api.patch(S(one["key"], "one"), {"label": "kept back"}), 200)
             eventually(lambda: "waiting" in lock_of(self.api, "/one/sessions/sessions.json.lock"))
+            self.assertNotIn("label", json.loads((self.daemon.agent_dir("one") / "sessions.json").read_bytes())[one["key"]])
             self.ok(self.api.patch(S(two["key"], "two"), {"label": "goes on"}), 200)
             store = self.daemon.agent_dir("two") / "sessions.json"
             eventually(lambda: json.loads(store.read_bytes())[two["key"]].get("label") == "goes on",

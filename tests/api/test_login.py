@@ -66,7 +66,7 @@ class Login(Case):
         self.daemon.restart(kill=True)
         self.ok(self.daemon.anonymous().get("/v1/whoami", cookie=cookie))
 
-    def test_fault_12_a_logout_outlives_a_restart(self):
+    def test_a_logout_outlives_a_restart(self):
         daemon = self.spawn()
         nobody = daemon.anonymous()
 

@@ -42,7 +42,7 @@ class Redacted(RunsCase):
     def post(self, body, what="messages", status=201):
         return self.ok(self.api.post(S(self.key, "main", what), body), status)
 
-    def test_4_an_append(self):
+    def test_a_key_in_an_append_is_redacted(self):
         with self.api.stream() as events:
             reply = self.post(user("my key is " + KEY + ", use it"))
             event = events.wait_type("message.appended")
@@ -119,7 +119,7 @@ class Redacted(RunsCase):
 
 
 class OtherModes(RunsCase):
-    def test_4_warn_is_the_default(self):
+    def test_warn_is_the_default(self):
         key = self.new()["key"]
         reply = self.ok(self.api.post(S(key, "main", "messages"), {"entries": [user("fine"), user("my " + KEY)]}), 201)
         self.assertEqual(reply["warnings"], [{"code": "secret_in_message", "pointer": "/entries/1/text", "kind": "Anthropic key"}])
@@ -127,7 +127,7 @@ class OtherModes(RunsCase):
         self.assertTrue(any("secret_in_message" in line for line in self.daemon.stderr))
         self.assertFalse(any(BODY in line for line in self.daemon.stderr))
 
-    def test_4_reject(self):
+    def test_a_message_with_a_key_is_refused_where_policy_says_so(self):
         daemon = self.spawn({"policy": {"secretScanMessages": "reject"}})
         api = daemon.client()
         key = self.new(api=api)["key"]

@@ -3,6 +3,7 @@
 import threading
 
 from harness.case import Case, S, json, text_of, uid
+from harness.runner import runs_in
 
 runs = {"asan", "release", "tsan"}
 
@@ -29,18 +30,20 @@ class Append(Case):
         key = self.new()["key"]
         entry = {"type": "message", "id": "e." + uid(), "timestamp": "2026-01-02T03:04:05.678Z",
                  "message": {"role": "assistant", "content": [{"type": "text", "text": "a"},
-                                                              {"type": "thinking", "thinking": "hm", "x": 1}],
+                                                              {"type": "thinking", "thinking": "hm", "x": 1},
+                                                              {"type": "image", "source": {"type": "url", "url": "https://x/a.png"}}],
+                             "usage": {"input": 10, "output": 5, "cacheRead": 2, "cacheWrite": 1, "totalTokens": 15,
+                                       "cost": {"total": 0.5}},
                              "api": "x-api", "provider": "anthropic", "model": "m-1", "stopReason": "stop",
                              "timestamp": 1767323045678,
                              "x-unknown": {"a": [None]}}, "x-outer": 2}
         body = self.ok(self.post(key, entry), 201)
         self.assertEqual(body["ids"], [entry["id"]])
-        message = self.messages(key)[0]
-        self.assertEqual(message["timestamp"], 1767323045678)
-        for name in ("role", "content", "api", "provider", "model", "stopReason", "x-unknown"):
-            self.assertEqual(message[name], entry["message"][name], name)
-        raw = self.messages(key, query="view=raw")[0]["line"]
-        self.assertEqual((raw["x-outer"], raw["message"]), (2, entry["message"]))
+        self.ok(self.post(key, entry["message"]), 201)
+        for message in self.messages(key):
+            self.assertEqual({name: message[name] for name in entry["message"]}, entry["message"])
+        raw = [row["line"] for row in self.messages(key, query="view=raw&order=asc")]
+        self.assertEqual((raw[0]["x-outer"], raw[0]["message"], raw[1]["message"]), (2, entry["message"], entry["message"]))
 
     def test_batch_is_whole_and_in_order(self):
         key = self.new()["key"]
@@ -123,17 +126,6 @@ class Append(Case):
         self.assertEqual(self.texts(key), ["once", "new"])
         self.assertEqual(self.api.get(S(key)).json["messageCount"], 2)
         self.ok(self.post(self.new()["key"], {**entry, "message": {"role": "user", "content": "elsewhere"}}), 201)
-
-    def test_duplicates_are_known_after_a_restart(self):
-        daemon = self.spawn()
-        api = daemon.client()
-        key = self.new(api=api)["key"]
-        entry = {"type": "message", "id": "kept-1", "message": {"role": "user", "content": "once"}}
-        self.ok(api.post(S(key, "main", "messages"), entry), 201)
-        daemon.restart(kill=True)
-        self.assertEqual(self.ok(api.post(S(key, "main", "messages"), entry), 201)["duplicates"], 1)
-        self.problem(api.post(S(key, "main", "messages"), {**entry, "message": {"role": "user", "content": "x"}}), 409,
-                     "entry_id_conflict")
 
     def test_own_parent(self):
         key = self.new()["key"]
@@ -353,7 +345,7 @@ class Read(Case):
 
 
 class Counted(Case):
-    def test_fault_29_usage_in_each_providers_words(self):
+    def test_usage_in_each_providers_words(self):
         table = [({"inputTokens": 10, "outputTokens": 5}, (10, 5, 15)),
                  ({"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100}, (10, 5, 115)),
                  ({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
@@ -366,41 +358,62 @@ class Counted(Case):
                 self.say(key, role="assistant", usage=usage)
                 session = self.ok(self.api.get(S(key)), 200)
                 self.assertEqual((session["inputTokens"], session["outputTokens"], session["totalTokens"]), counted)
+                self.assertEqual(self.ok(self.api.get(S(key, "main", "context")), 200)["used"], counted[2])
 
 
 class Places(Case):
-    def test_fault_44_duplicates_tell_where_they_stand(self):
-        key = self.new()["key"]
-        entry = lambda name: {"role": "user", "text": name, "id": name}  # noqa: E731
-        post = lambda *names: self.ok(self.api.post(S(key, "main", "messages"), {"entries": [entry(n) for n in names]}), 201)  # noqa: E731
-        seqs = lambda answer: (answer["firstSeq"], answer["lastSeq"], answer["duplicates"])  # noqa: E731
-        self.assertEqual(seqs(post("a", "b", "c")), (0, 2, 0))
-        self.assertEqual(seqs(post("a")), (0, 0, 1))
-        self.assertEqual(seqs(post("b", "c")), (1, 2, 2))
-        self.assertEqual(seqs(post("c", "a")), (0, 2, 2))
-        self.assertEqual(seqs(post("b", "d")), (1, 3, 1))
-        self.assertEqual(seqs(post("e")), (4, 4, 0))
+    def test_duplicates_tell_where_they_stand_also_after_restarts(self):
+        key, ids = self.new()["key"], [uid() for _ in range(6)]
 
-    def test_fault_44_after_minus_one_begins_with_the_first_message(self):
-        key = self.new()["key"]
-        for n in range(5):
+        def entry(id, text=None):
+            """In either form."""
+            text = text or id
+            return ({"role": "user", "text": text, "id": id} if id in ids[::2] else
+                    {"type": "message", "id": id, "message": {"role": "user", "content": text}})
+
+        def post(*names):
+            answer = self.ok(self.post_to(key, {"entries": [entry(name) for name in names]}), 201)
+            self.assertEqual(answer["ids"], list(names))
+            return answer["firstSeq"], answer["lastSeq"], answer["duplicates"]
+
+        a, b, c, d, e, f = ids
+        self.assertEqual(post(a, b, c), (0, 2, 0))
+        for restart in (lambda: None, self.daemon.restart, lambda: self.daemon.restart(kill=True)):
+            restart()
+            for part, told in (((a, b, c), (0, 2, 3)), ((a,), (0, 0, 1)), ((b,), (1, 1, 1)), ((b, c), (1, 2, 2)), ((c, b), (1, 2, 2)),
+                               ((c, a), (0, 2, 2))):
+                self.assertEqual(post(*part), told)
+            for name in (a, b):
+                self.problem(self.post_to(key, entry(name, "other")), 409, "entry_id_conflict")
+        self.assertEqual((post(b, d), post(c, d, e), post(f)), ((1, 3, 1), (2, 4, 2), (5, 5, 0)))
+        for name in (a, b):
+            self.problem(self.post_to(key, {"entries": [{"role": "user", "text": "new"}, entry(name, "other")]}), 409, "entry_id_conflict")
+        self.assertEqual([m["id"] for m in self.messages(key)], ids, "nothing of a batch that is refused")
+
+    def test_seq_begins_at_0_and_minus_1_is_before_the_first(self):
+        key, archived = self.new()["key"], self.new()
+        for n in range(3):
             self.say(key, str(n))
-        page = lambda query: self.ok(self.api.get(S(key, "main", "messages") + "?" + query), 200)  # noqa: E731
-        seqs = lambda query: [m["seq"] for m in page(query)["data"]]  # noqa: E731
-        self.assertEqual(seqs("after=-1&limit=2"), [0, 1])
-        self.assertEqual(seqs("after=0"), [1, 2, 3, 4])
-        self.assertEqual(seqs("after=-1&before=3"), [0, 1, 2])
-        seen, after = [], -1
-        while True:
-            answer = page(f"after={after}&limit=2")
-            seen += [m["seq"] for m in answer["data"]]
-            after = answer["page"]["nextAfter"]
-            if not answer["page"]["hasMore"]:
-                break
-        self.assertEqual(seen, [0, 1, 2, 3, 4])
-        self.problem(self.api.get(S(key, "main", "messages") + "?after=-2"), 400, "bad_request")
+            self.say(archived["key"], str(n))
+        self.ok(self.api.delete(S(archived["key"])), 204)
+        page = lambda name, query: self.ok(self.api.get(S(name, "main", "messages") + "?" + query), 200)  # noqa: E731
+        seqs = lambda answer: ([m["seq"] for m in answer["data"]], answer["page"]["hasMore"])  # noqa: E731
+        for name in (key, archived["sessionId"]):
+            for query, wanted in (("after=-1", [0, 1, 2]), ("after=0", [1, 2]), ("after=1", [2]), ("after=2", []), ("after=99", []),
+                                  ("before=0&order=asc", []), ("before=1&order=asc", [0]), ("before=3&order=asc", [0, 1, 2]),
+                                  ("before=99&order=asc", [0, 1, 2]), ("before=2", [1, 0]), ("after=-1&before=2", [0, 1]),
+                                  ("after=-1&before=2&order=asc", [0, 1]), ("after=0&before=1&order=asc", []),
+                                  ("after=0&before=2&order=desc", [1]), ("after=-1&order=desc", [2, 1, 0])):
+                self.assertEqual(seqs(page(name, query)), (wanted, False), query)
+            first = page(name, "after=-1&limit=2")
+            self.assertEqual((seqs(first), seqs(page(name, f"after={first['page']['nextAfter']}&limit=2"))), (([0, 1], True), ([2], False)))
+            for query in ("after=-2", "before=-1", "after=x", "after=0.5", "before=", "after=99999999999999999999", "order=up"):
+                self.problem(self.api.get(S(name, "main", "messages") + "?" + query), 400, "bad_request")
+        empty = self.new()["key"]
+        for query in ("", "after=-1", "after=0", "before=0", "before=1", "order=asc", "order=desc", "topic=never", "types=compaction"):
+            self.assertEqual(seqs(page(empty, query)), ([], False), query)
 
-    def test_fault_35_chat_shows_who_spoke(self):
+    def test_chat_shows_who_spoke(self):
         peer = "G" + uid()
         got = self.inbound(chatType="group", peer=peer, text="hi", **{"from": "U1"})
         self.say(got["sessionKey"], "by nobody in particular")
@@ -408,3 +421,21 @@ class Places(Case):
         chat = self.messages(got["sessionKey"], query="view=chat")
         self.assertEqual([m.get("from") for m in chat], ["U1", None, {"id": "U2", "name": "Zoë"}])
         self.assertEqual([m["text"] for m in chat], ["hi", "by nobody in particular", "with a name"])
+
+    @runs_in("asan", "tsan")
+    def test_expected_seq_is_0_in_an_empty_transcript_and_again_after_a_reset_and_a_kill(self):
+        key = self.new()["key"]
+
+        def expecting(seq, text, query=""):
+            return self.post_to(key, {"entries": [{"role": "user", "text": text}], "expectedSeq": seq}, query)
+
+        for turn in range(3):
+            for wrong in (1, 2 ** 53 - 1):
+                self.problem(expecting(wrong, "x"), 412, "precondition_failed")
+            self.invalid(expecting(-1, "x"), "/expectedSeq")
+            for query in ("", "?topic=t"):
+                self.ok(expecting(0, "0", query), 201)
+                self.problem(expecting(0, "x", query), 412)
+            self.assertEqual((self.texts(key), self.texts(key, query="topic=t")), (["0"], ["0"]))
+            self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+            self.daemon.restart(kill=turn == 0)

@@ -1,4 +1,4 @@
-"""Check 7 of bridges: a runner and a bridge that were written from README.md and web/openapi.json alone (newcomers/), together under 150 lines,
+"""A runner and a bridge that were written from README.md and web/openapi.json alone (newcomers/), together under 150 lines,
 hold a conversation through kill -9 of the runner, the bridge and the daemon."""
 
 import random
@@ -32,11 +32,11 @@ class Newcomers(Case):
         self.addCleanup(process.kill)
         return process
 
-    def test_7_they_are_short(self):
+    def test_bridge_and_runner_are_short(self):
         lines = [line for file in HERE.glob("*.py") for line in file.read_text().splitlines()]
         self.assertLess(len(lines), 150)
 
-    def test_7_a_conversation_through_kills(self):
+    def test_a_conversation_goes_on_through_kills(self):
         daemon = self.spawn({"listen": {"tcp": f"127.0.0.1:{free_port()}"}, "runs": {"maxAttempts": 1000, "turnCap": 0}})
         chat = Chat()
         self.addCleanup(chat.close)

@@ -64,7 +64,7 @@ class Document(Case):
         self.assertEqual(self.faults(schema, answer), [], f"{method} {path}")
         return answer
 
-    def test_fault_34_answers_are_as_the_document_says(self):
+    def test_answers_are_as_the_document_says(self):
         agent, one = "/v1/agents/{agent}", "/v1/agents/{agent}/sessions/{key}"
         get = lambda pattern, path: self.check("get", pattern, self.api.get(path), 200)  # noqa: E731
         post = lambda pattern, path, body, status: self.check("post", pattern, self.api.post(path, body), status)  # noqa: E731
@@ -178,7 +178,7 @@ class Document(Case):
             for n, part in enumerate(schema):
                 yield from self.objects(part, f"{at}/{n}")
 
-    def test_fault_34_no_object_is_without_members(self):
+    def test_no_object_is_without_members(self):
         """openapi-typescript makes Record<string, never> of an object that says nothing of its members."""
         bare = [at for at, schema in self.objects({k: self.document[k] for k in ("paths", "components")}, "")
                 if schema.get("type") == "object" and not schema.get("properties") and "additionalProperties" not in schema
@@ -188,13 +188,13 @@ class Document(Case):
         self.assertIn("null", str(patch["label"]["type"]))
         self.assertNotIn("spawnDepth", patch)
 
-    def test_fault_34_a_default_makes_no_member_of_a_body_required(self):
+    def test_a_default_makes_no_member_of_a_body_required(self):
         """openapi-typescript makes a property with a default one that must be there."""
         self.assertEqual([f"{at}/{name}" for at, schema in self.objects(self.document["components"]["schemas"], "") if isinstance(
             schema.get("properties"), dict) for name, member in schema["properties"].items() if "default" in member], [])
         self.assertEqual([at for at, schema in self.objects(self.document["paths"], "") if isinstance(schema.get("properties"), dict)
                           and any("default" in member for member in schema["properties"].values())], [])
 
-    def test_fault_34_patch_takes_both_types_and_they_are_told(self):
+    def test_patch_takes_both_types_and_they_are_told(self):
         patch = self.document["paths"]["/v1/agents/{agent}/sessions/{key}"]["patch"]
         self.assertEqual(set(patch["requestBody"]["content"]), {"application/merge-patch+json", "application/json"})

@@ -103,7 +103,7 @@ class Kept(Case):
         self.ok((api or self.api).post(S(key, "main", "outbound"), body), 201)
         return key, self.messages(key)[-1]
 
-    def test_fault_23_text_and_media_both_reach_the_transcript(self):
+    def test_text_and_media_both_reach_the_transcript(self):
         urls = ["https://example.com/image.png", "https://example.com/b.pdf?x=1"]
         part = lambda text: {"type": "text", "text": text}  # noqa: E731
         table = [({"text": "Message sent to user"}, [part("Message sent to user"), part("[media: image.png, b.pdf]")]),
@@ -120,7 +120,7 @@ class Kept(Case):
                 self.assertEqual(json.loads(line)["message"]["mediaUrls"], urls)
         self.assertNotIn("mediaUrls", self.sent(text="alone")[1])
 
-    def test_fault_29_usage_is_counted_and_kept(self):
+    def test_usage_is_counted_and_kept(self):
         usage = {"input_tokens": 10, "output_tokens": 5, "x-own": [1]}
         key, message = self.sent(text="a", usage=usage, model="m", provider="p", stopReason="length")
         self.assertEqual([message[name] for name in ("usage", "model", "provider", "stopReason")], [usage, "m", "p", "length"])
@@ -128,7 +128,7 @@ class Kept(Case):
         self.assertEqual([session[name] for name in ("inputTokens", "outputTokens", "totalTokens")], [10, 5, 15])
         self.invalid(self.api.post(S(key, "main", "outbound"), {"text": "a", "usage": 3}), "/usage")
 
-    def test_fault_29_a_runner_may_send(self):
+    def test_a_runner_may_send(self):
         runner = self.daemon.client(self.daemon.token("runner"))
         self.assertEqual(text_of(self.sent(runner, text="by the runner")[1]), "by the runner")
         self.problem(runner.post("/v1/inbound", {}), 403, "forbidden")

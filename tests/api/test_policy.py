@@ -60,6 +60,8 @@ class SendPolicy(Case):
                                             "rules": [{"match": {"channel": "irc"}, "action": "deny"}]}})
         api = daemon.client()
         self.assertEqual(api.get("/v1/policy/send").json["rules"], [{"match": {"channel": "irc"}, "action": "deny"}])
+        self.new("agent:main:irc:direct:u", api=api)
+        self.problem(api.post(S("agent:main:irc:direct:u", "main", "outbound"), {"text": "no"}), 403, "policy_denied")
         session = self.ok(api.post("/v1/inbound",
                                    {"channel": "discord", "chatType": "group", "peer": "g", "text": "x"}), 201)
         self.assertEqual(session["send"]["action"], "allow")
@@ -134,9 +136,11 @@ class SendPolicy(Case):
         session = self.new(f"agent:main:odd:{uid()}", channel="discord", chatType="group")
         body = self.evaluate(sessionKey=session["key"])
         self.assertEqual((body["action"], body["rule"]), ("deny", 0))
-        self.ok(self.api.put(S(session["key"], "main", "send-policy"), {"action": "allow"}), 200)
-        body = self.evaluate(sessionKey=session["key"])
-        self.assertEqual((body["action"], body["source"], body["rule"]), ("allow", "session", None))
+        for action, source, rule, status in (("deny", "session", None, 403), ("inherit", "rule", 0, 403), ("allow", "session", None, 201)):
+            self.ok(self.api.put(S(session["key"], "main", "send-policy"), {"action": action}), 200)
+            body = self.evaluate(sessionKey=session["key"])
+            self.assertEqual((body["action"], body["source"], body["rule"]), ("deny" if status == 403 else "allow", source, rule))
+            self.assertEqual(self.api.post(S(session["key"], "main", "outbound"), {"text": "x"}).status, status, action)
 
     def test_of_a_session(self):
         path = S(self.new()["key"], "main", "send-policy")

@@ -16,7 +16,7 @@ class Clear(Case):
     def clear(self, key, **named):
         return self.api.post(S(key, "main", "clear"), **named)
 
-    def test_13_clear_keeps_the_id_and_archives_the_rest(self):
+    def test_clear_keeps_the_id_and_archives_the_rest(self):
         before = self.prepared()
         key = before["key"]
         with self.api.stream("/v1/events?types=context.*&keyPrefix=" + key) as stream:

@@ -67,7 +67,10 @@ class Exports(Folder):
         self.assertTrue(link.is_symlink())
         self.assertIn("hello", target.read_text())
         self.assertEqual(self.daemon.cli("export", key, "-o", self.folder).returncode, 1)
-
+        self.assertEqual(self.daemon.cli("export", "agent:main:none", "-o", self.folder / "none.json").returncode, 4)
+        self.assertEqual(self.daemon.cli("export", key, "-o", self.folder / "new.json").returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["latest.json", "new.json", "pipe", "there"])
+        self.assertEqual(os.listdir(self.folder / "there"), ["x.json"])
 
     def test_a_transcript_that_is_replaced_while_it_is_sent(self):
         """The reply breaks off: it never goes on with entries of the new transcript."""

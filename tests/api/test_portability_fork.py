@@ -27,18 +27,19 @@ class ForkCase(Case):
 
 
 class Fork(ForkCase):
-    def test_12_fork_at_a_message(self):
+    def test_a_fork_ends_at_its_message(self):
         origin = self.prepared()
         before = self.raw(origin)
         session = self.ok(self.api.get(S(origin)))
         said = self.messages(origin)
         with self.api.stream("/v1/events?types=session.*") as stream:
             stream.wait_type("stream.hello")
-            reply = self.fork(origin, {"messageId": said[4]["id"], "name": "Second try"})
+            reply = self.fork(session["sessionId"], {"messageId": said[4]["id"], "name": "Second try"})
             fork = self.ok(reply, 201)
             created = stream.wait_type("session.created").data
             event = stream.wait_type("session.forked").data
         self.assertEqual(reply.headers["Location"], S(fork["key"]))
+        self.assertRegex(fork["sessionId"], r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
         self.assertEqual(created["data"]["reason"], "fork")
         self.assertEqual((event["key"], event["data"]), (fork["key"], {"from": session["sessionId"],
                                                                        "messageId": said[4]["id"]}))
@@ -156,7 +157,7 @@ class Replace(ForkCase):
         body = {"entries": entries, **({} if expected is None else {"expectedSeq": expected})}
         return self.api.put(S(key, "main", "transcript"), body, **named)
 
-    def test_14_replace_a_transcript(self):
+    def test_a_put_replaces_a_transcript(self):
         key = self.prepared(9, sdkSessionId=uid())
         before = self.ok(self.api.get(S(key)))
         new = [{"id": "one", "role": "user", "text": "new"},
@@ -187,7 +188,7 @@ class Replace(ForkCase):
         self.daemon.restart(kill=True)
         self.assertEqual(self.texts(key), ["new", "answer", "on"])
 
-    def test_16_files_of_a_message(self):
+    def test_a_message_has_at_most_10_files(self):
         key = self.prepared(0)
         def with_files(count):
             return {"role": "user", "content": [{"type": "text", "text": "see"}] + [

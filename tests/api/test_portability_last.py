@@ -31,7 +31,7 @@ class LastCase(Case):
 
 
 class Last(LastCase):
-    def test_4_last_session_of_the_agent(self):
+    def test_the_last_session_is_the_one_where_a_person_spoke_last(self):
         self.problem(self.api.get(LAST.format(self.agent)), 404, "agent_not_found")
         a, b = self.make(), self.make()
         self.speak(a)
@@ -48,7 +48,7 @@ class Last(LastCase):
         never_used = self.make()
         self.assertEqual(self.last(), never_used, "the newest that lives")
 
-    def test_4_last_session_of_a_client(self):
+    def test_a_client_has_a_last_session_of_its_own(self):
         a, b, c = self.make(), self.make(), self.make()
         self.speak(a, "x")
         self.speak(b, "x")
@@ -61,7 +61,7 @@ class Last(LastCase):
         self.ok(self.api.delete(S(b, self.agent)), 204)
         self.assertEqual(self.last("x"), c, "a client without a session has the agent's")
 
-    def test_4_last_session_survives_a_kill_and_a_restart(self):
+    def test_the_last_session_survives_a_kill_and_a_restart(self):
         a, b = self.make(), self.make()
         self.speak(a, "x")
         self.speak(b)

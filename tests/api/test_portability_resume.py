@@ -28,7 +28,7 @@ class Resume(Case):
     def resume(self, key, body=None, **named):
         return self.api.post(S(key, "main", "resume"), body, **named)
 
-    def test_5_resume_says_exactly_this(self):
+    def test_resume_says_exactly_this(self):
         key = self.sample(description="Working on authentication feature")
         with self.api.stream("/v1/events?types=session.resumed&keyPrefix=" + key) as stream:
             stream.wait_type("stream.hello")
@@ -44,7 +44,7 @@ class Resume(Case):
         self.assertEqual({**answer["session"], "asOf": 0}, {**shown, "paths": answer["session"].get("paths"), "asOf": 0}
                          if "paths" in answer["session"] else {k: v for k, v in {**shown, "asOf": 0}.items()
                                                                if k != "paths"})
-        plain = self.resume(key, headers={"Accept": "text/plain"})
+        plain = self.resume(shown["sessionId"], headers={"Accept": "text/plain"})
         self.assertEqual(plain.raw.decode(), GOLDEN)
         self.assertTrue(plain.headers.get("Content-Type").startswith("text/plain"))
         without = self.ok(self.resume(self.new()["key"]), 200)
@@ -52,7 +52,7 @@ class Resume(Case):
         for line in ("Description", "First topic"):
             self.assertNotIn(line, without["resumeSummary"])
 
-    def test_6_a_model_is_shown_nothing_of_it(self):
+    def test_a_model_is_shown_nothing_of_it(self):
         key = self.sample()
         before = self.ok(self.api.get(S(key, "main", "messages") + "?view=llm"))
         self.ok(self.resume(key), 200)
@@ -60,7 +60,7 @@ class Resume(Case):
         self.assertEqual(json.dumps(after["data"]), json.dumps(before["data"]))
         self.assertNotIn("resuming", json.dumps(after))
 
-    def test_9_first_message(self):
+    def test_the_first_message_is_that_of_a_person_cut_at_200_characters(self):
         key = self.new()["key"]
         self.ok(self.api.post(S(key, "main", "messages"), {"role": "system", "text": "be brief"}), 201)
         self.say(key, "é" * 300)
@@ -77,7 +77,7 @@ class Resume(Case):
         first = self.inbound(text="hello there")
         self.assertEqual(self.ok(self.api.get(S(first["sessionKey"])))["firstMessage"], "hello there")
 
-    def test_10_lists_and_absent_sessions(self):
+    def test_lists_begin_with_the_newest_and_absent_sessions_are_404(self):
         agent = "l" + uid(8).lower()
         keys = []
         for n in range(3):
@@ -94,7 +94,7 @@ class Resume(Case):
         self.problem(self.api.get(S(keys[1], agent)), 404, "session_not_found")
         self.problem(self.api.post(S(keys[1], agent, "resume")), 404, "session_not_found")
 
-    def test_15_tools_are_never_restored(self):
+    def test_tools_are_never_restored(self):
         key = self.sample()
         self.ok(self.api.post(S(key, "main", "compact"), {"summary": "what was", "firstKeptEntryId":
                 self.messages(key)[20]["id"]}), 200, 201)

@@ -106,7 +106,7 @@ class Readme(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         self.folder, self.tree = folder, built_tree(folder)
 
-    def test_fault_30_typed_from_top_to_bottom_in_an_empty_home(self):
+    def test_the_readme_works_typed_from_top_to_bottom_in_an_empty_home(self):
         address = free_address()
         self.assertIn("make run ADDRESS=", document("README.md"), "README tells how another address is given")
         shell = Shell(self.folder, self.tree)
@@ -146,7 +146,7 @@ class Readme(unittest.TestCase):
         code, output = shell.type("kill %1; wait")
         self.assertFalse((self.tree / "run" / "state" / "sessiond.sock").exists(), output)
 
-    def test_fault_31_make_run_on_another_address_says_why_it_cannot(self):
+    def test_make_run_on_another_address_says_why_it_cannot(self):
         """Instead of waiting for ever."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -159,7 +159,7 @@ class Readme(unittest.TestCase):
                     self.assertIn("ended before it was ready", done.stdout)
                     self.assertFalse((self.tree / "run" / "config" / "sessiond" / "admin.token").exists())
 
-    def test_fault_37_documents_and_changelog_name_the_same_versions_of_openclaw(self):
+    def test_documents_and_changelog_name_the_same_versions_of_openclaw(self):
         """Those before the first that keeps its sessions in SQLite."""
         locks = document("store/lock/README.md")
         took_no_lock = re.search(r"2026\.5 to (2026\.\d+) \| takes no lock", locks)[1]

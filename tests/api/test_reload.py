@@ -25,7 +25,7 @@ def reload(daemon, **sections):
 
 
 class Reload(Case):
-    def test_fault_32_the_log_and_the_event_say_what_was_taken_and_what_waits(self):
+    def test_the_log_and_the_event_say_what_was_taken_and_what_waits(self):
         daemon = self.spawn()
         api = daemon.client()
         with api.stream("/v1/events?types=config.*") as stream:
@@ -43,19 +43,19 @@ class Reload(Case):
         self.assertEqual(json.loads(api.get("/v1/admin/config").raw)["journal"].get("retentionMs"), 168 * 3_600_000)
         self.ok(api.get("/v1/sessions", host="example.org"), 200)
 
-    def test_fault_32_a_reload_without_a_change_takes_nothing(self):
+    def test_a_reload_without_a_change_takes_nothing(self):
         daemon = self.spawn()
         with daemon.client().stream("/v1/events?types=config.*") as stream:
             stream.wait_type("stream.hello")
             reload(daemon)("config_reloaded")
             self.assertEqual(stream.wait_type("config.reloaded").data["data"], {"taken": [], "needsRestart": []})
 
-    def test_fault_32_the_mode_of_the_store_is_not_half_taken(self):
+    def test_the_mode_of_the_store_is_not_half_taken(self):
         daemon = self.spawn()
         self.assertIn("/store/mode", reload(daemon, store={"mode": "shared"})("config_reloaded"))
         self.assertEqual(json.loads(daemon.client().get("/v1/admin/config").raw)["store"]["mode"], "own")
 
-    def test_fault_32_a_certificate_that_is_none_changes_nothing(self):
+    def test_a_certificate_that_is_none_changes_nothing(self):
         certificates = Certificates()
         self.addCleanup(certificates.close)
         cert, key = certificates.signed("server", "sessiond")
@@ -83,7 +83,7 @@ class Files(Case):
         return daemon, daemon.cli("config", "--check"), subprocess.run([binary(), "serve", "--config", str(daemon.config_file)], env=daemon.env,
                                                                        capture_output=True, text=True, timeout=60 * SLOW)
 
-    def test_fault_33_a_tls_file_that_is_not_there_is_named_with_the_reason(self):
+    def test_a_tls_file_that_is_not_there_is_named_with_the_reason(self):
         certificates = Certificates()
         self.addCleanup(certificates.close)
         cert, key = certificates.signed("server", "sessiond")
@@ -98,7 +98,7 @@ class Files(Case):
                     self.assertNotIn("system lib", told)
                 self.assertIn("/nowhere.pem", daemon.cli("doctor").stdout)
 
-    def test_fault_33_a_folder_and_a_text_are_no_certificate(self):
+    def test_a_folder_and_a_text_are_no_certificate(self):
         folder = self.folder()
         (folder / "text.pem").write_text("hello")
         for file, word in ((folder, "Is a directory"), (folder / "text.pem", "no start line")):
@@ -107,14 +107,14 @@ class Files(Case):
                 self.assertEqual(told.returncode, 1)
                 self.assertIn(f"{file}: {word}", told.stderr)
 
-    def test_fault_33_an_audit_log_that_is_a_folder(self):
+    def test_an_audit_log_that_is_a_folder_is_refused(self):
         folder = self.folder()
         daemon = self.spawn({"audit": {"path": str(folder)}}, start=False)
         checked = daemon.cli("config", "--check")
         self.assertEqual(checked.returncode, 1)
         self.assertIn(f"/audit/path: {folder} is a folder", checked.stderr)
 
-    def test_fault_33_an_audit_log_that_cannot_be_written_is_told_at_start_and_by_readyz(self):
+    def test_an_audit_log_that_cannot_be_written_is_told_at_start_and_by_readyz(self):
         folder = self.folder()
         path = folder / "audit"
         path.mkdir()
@@ -130,7 +130,7 @@ class Files(Case):
         self.new(api=api)
         eventually(lambda: path.is_file() and path.read_text().count("\n"), 20)
 
-    def test_fault_33_a_heartbeat_that_comes_after_the_stall_is_refused(self):
+    def test_a_heartbeat_that_comes_after_the_stall_is_refused(self):
         daemon = self.spawn({"stream": {"heartbeatMs": 30_000, "stallTimeoutMs": 20_000}}, start=False)
         checked = daemon.cli("config", "--check")
         self.assertEqual(checked.returncode, 1)

@@ -103,6 +103,12 @@ class ByItself(Kept):
             self.assertEqual([event.type for event in stream.durable], ["config.reloaded", "retention.notice", "session.deleted"])
         self.assertEqual(self.keys(), ["agent:main:x:1"])
 
+    def test_the_oldest_beyond_a_number_go(self):
+        self.launch()
+        self.seed(3)
+        self.reload({"maxEntries": 2, "everyMs": 100, "mode": "enforce", "noticeMs": 0})
+        eventually(lambda: self.keys() == ["agent:main:x:1", "agent:main:x:2"], what="the end of the oldest, by itself")
+
     def test_a_wall_clock_that_is_ahead_for_a_while_takes_nothing(self):
         limits = {"pruneAfterMs": 2 * DAY, "everyMs": 100, "mode": "enforce", "noticeMs": DAY}
         self.launch(limits)
@@ -282,7 +288,7 @@ class Orphans(Kept):
         os.utime(file, (at, at))
         return file
 
-    def test_lifecycle_16_adopt_makes_a_session_of_each_transcript_once(self):
+    def test_adopt_makes_a_session_of_each_transcript_once(self):
         daemon = self.d = self.spawn(start=False)
         files = [self.orphan(id) for id in ("Old-1", "old-2", "old-3")]
         self.orphan("old-3", topic="t")

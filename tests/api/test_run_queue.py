@@ -1,7 +1,4 @@
-"""What waits in a session while a run is active: collected, queued, dropped, steered, and where its answer goes.
-
-test_15_…, test_19_… and test_21_… are the checks of the contract (policy/runs/README.md) by number.
-"""
+"""What waits in a session while a run is active: collected, queued, dropped, steered, and where its answer goes (policy/runs/README.md)."""
 
 from harness.case import S, uid
 from runs_case import RunsCase
@@ -11,8 +8,7 @@ class Queue(RunsCase):
     def receive(self, peer, text, api=None, channel="slack", **more):
         return self.inbound(api=api, channel=channel, peer=peer, text=text, **more)
 
-    # 15
-    def test_15_collect(self):
+    def test_messages_within_the_debounce_time_are_one_run(self):
         """Three messages that come within the debounce time, while a run is active, are the input of one run."""
         peer = "u" + uid()
         key = self.new(f"agent:main:slack:direct:{peer}")["key"]
@@ -25,7 +21,7 @@ class Queue(RunsCase):
         self.finish(run)
         self.claim(status=204, keyPrefix=key, waitMs=1500)
 
-    def test_15_another_topic_waits_by_itself(self):
+    def test_another_topic_waits_by_itself(self):
         peer = "u" + uid()
         key = self.new(f"agent:main:slack:direct:{peer}", queueDebounceMs=0)["key"]
         active = self.start(key, "0")
@@ -38,7 +34,7 @@ class Queue(RunsCase):
             self.finish(run, {"role": "assistant", "text": "answer"})
         self.assertEqual(self.texts(key, query="view=chat&topic=t1&order=asc"), ["there", "answer"])
 
-    def test_15_a_full_queue_refuses_and_keeps_the_message(self):
+    def test_a_full_queue_refuses_and_keeps_the_message(self):
         peer = "u" + uid()
         key = self.new(f"agent:main:slack:direct:{peer}", queueMode="followup", queueCap=2, queueDrop="new")["key"]
         active = self.start(key, "0")
@@ -53,14 +49,14 @@ class Queue(RunsCase):
             self.finish(run)
         self.claim(status=204, keyPrefix=key)
 
-    def test_15_the_event_tells_a_refusal(self):
+    def test_the_event_tells_a_refusal(self):
         peer = "u" + uid()
         key = self.new(f"agent:main:slack:direct:{peer}", queueCap=0, queueDrop="new")["key"]
         self.start(key, "0")
         self.assertEqual(self.receive(peer, "1")["run"], {"refused": "queue_full"})
         self.assertEqual(self.of_type(key, "message.appended")[-1]["inbound"]["run"], {"refused": "queue_full"})
 
-    def test_15_a_full_queue_drops_or_is_summed_up(self):
+    def test_a_full_queue_drops_or_is_summed_up(self):
         key = self.make(queueMode="followup", queueCap=2, queueDrop="old")
         active = self.start(key, "0")
         runs = [self.start(key, str(i), status=202) for i in range(1, 6)]
@@ -84,12 +80,13 @@ class Queue(RunsCase):
         self.assertTrue(first["synthetic"])
         self.assertEqual(first["content"], "[Queue overflow] Dropped 3 messages.\n- line 1 more\n- line 2 more\n- line 3 more")
 
-    # 19
-    def test_19_steer(self):
+    def test_a_message_steers_the_active_run(self):
         key = self.make(queueMode="steer")
         run = self.start(key, "0")
         steered = self.start(key, "turn left", status=202)
         self.assertEqual((steered["runId"], len(steered["steered"])), (run["runId"], 1))
+        told, = self.of_type(key, "directive.injected")
+        self.assertEqual((told["entryId"], told["runId"]), (steered["steered"][0], run["runId"]))
         heard = self.tell(run)["steer"]
         self.assertEqual(heard, [{"entryId": steered["steered"][0], "text": "turn left"}])
         self.finish(run)
@@ -100,7 +97,7 @@ class Queue(RunsCase):
         self.finish(left)
         self.claim(status=204, keyPrefix=key)
 
-    def test_19_what_is_steered_and_queued_comes_once(self):
+    def test_what_is_steered_and_queued_comes_once(self):
         key = self.make(queueMode="steer-backlog")
         run = self.start(key, "0")
         confirmed, lost = [self.start(key, text, status=202)["input"][0] for text in ("left", "right")]
@@ -112,7 +109,7 @@ class Queue(RunsCase):
         self.finish(left)
         self.claim(status=204, keyPrefix=key)
 
-    def test_19_a_finish_confirms(self):
+    def test_a_finish_confirms_what_was_steered(self):
         for mode in ("steer", "steer-backlog", "steer+backlog"):
             key = self.make(queueMode=mode)
             run = self.start(key, "0")
@@ -122,8 +119,7 @@ class Queue(RunsCase):
             self.claim(status=204, keyPrefix=key)
             self.assertEqual([event["entryId"] for event in self.of_type(key, "directive.injected")], steered)
 
-    # 21
-    def test_21_the_answer_goes_to_who_asked(self):
+    def test_the_answer_goes_to_who_asked(self):
         """Slack asks; Discord moves the conversation while the runner works. The answer goes to Slack, the next one to Discord."""
         daemon = self.spawn({"session": {"dmScope": "main"}})
         api = daemon.client()

@@ -1,8 +1,4 @@
-"""Runs: who answers, how it is stopped, what waits.
-
-test_1_… to test_22_… are the checks of the contract (policy/runs/README.md) by number. 9 and 10 are in test_approvals.py, 15, 19 and 21 in
-test_run_queue.py, 16 in test_entry_of_runs.py.
-"""
+"""Runs: who answers, how it is stopped, what waits (policy/runs/README.md)."""
 
 import json
 import threading
@@ -14,8 +10,7 @@ from runs_case import RunsCase
 
 
 class Runs(RunsCase):
-    # 1
-    def test_1_a_run_and_its_message_survive_a_kill(self):
+    def test_a_run_and_its_message_survive_a_kill(self):
         daemon = self.spawn()
         api = daemon.client()
         key = self.new(api=api)["key"]
@@ -34,10 +29,8 @@ class Runs(RunsCase):
         self.finish(run, {"role": "assistant", "text": "hi"}, api=api)
         self.assertEqual(self.entry(key, api=api)["status"], "done")
 
-    # 2
-    def test_2_a_second_run_waits_or_is_refused(self):
+    def test_a_second_run_waits_or_is_refused(self):
         key = self.make()
-        self.assertEqual([self.api.post(S(key, "main", "abort"), {}).status for _ in range(2)], [204, 204])
         first = self.start(key, "one")
         second = self.start(key, "two", status=202)
         self.assertEqual((second["status"], second["position"]), ("queued", 1))
@@ -47,8 +40,7 @@ class Runs(RunsCase):
         self.finish(first)
         self.assertEqual(self.run_of(key, status=404)["code"], "run_not_found")
 
-    # 3
-    def test_3_turn_cap(self):
+    def test_the_turn_cap_refuses_the_next_run(self):
         for entry, passes in (({}, 50), ({"turnCap": 0}, 50), ({"turnCap": None}, 50), ({"turnCap": 3}, 3)):
             key = self.make(**entry)
             for _ in range(passes):
@@ -59,6 +51,8 @@ class Runs(RunsCase):
             refused = self.problem(self.api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "x"}}), 409, "turn_limit")
             self.assertEqual(refused["limit"], "turnCap")
             self.assertEqual(self.entry(key)["messageCount"], before)
+            self.say(key, "still here")
+            self.assertEqual(self.said(key), ["still here"])
             last = self.of_type(key, "run.finished")[-1]
             self.assertEqual((last["status"], last["stopReason"], last["error"]["code"]), ("failed", "error", "turn_limit"))
             self.assertEqual(self.api.get(S(key, "main", "runs", last["runId"])).status, 404)
@@ -69,8 +63,7 @@ class Runs(RunsCase):
             self.finish(run)
         self.assertEqual(self.entry(key)["turnCount"], 60)
 
-    # 4
-    def test_4_steps(self):
+    def test_a_run_ends_at_its_most_steps(self):
         key = self.make()
         run = self.start(key)
         for step in range(1, 11):
@@ -92,13 +85,16 @@ class Runs(RunsCase):
                               {"fence": run["lease"]["fence"], "events": [{"type": "step.started", "step": 12}]})
         self.invalid(reply, "/events/0/step")
 
-    # 5
-    def test_5_an_abort_keeps_what_was_said(self):
+    def test_an_abort_keeps_what_was_said(self):
         daemon = self.spawn({"runs": {"abortGraceMs": 200}})
         api = daemon.client()
         key = self.new(api=api)["key"]
+        self.assertEqual([api.post(S(key, "main", "abort"), {}).status for _ in range(2)], [204, 204], "nothing runs")
+        self.assertEqual(self.of_type(key, "run.*", api=api), [])
         run = self.start(key, "question", api=api)
         self.tell(run, {"type": "text.delta", "text": "Hel"}, {"type": "text.delta", "text": "lo"}, api=api)
+        self.tell(run, {"type": "step.started", "step": 1}, api=api)
+        self.assertTrue(self.entry(key, api=api)["systemSent"])
         self.assertEqual(api.post(S(key, "main", "abort"), {}).status, 202)
         self.assertEqual(api.post(S(key, "main", "abort"), {}).status, 202)
         self.assertTrue(self.tell(run, api=api)["abort"])
@@ -110,8 +106,20 @@ class Runs(RunsCase):
         self.assertEqual(len(self.of_type(key, "run.aborting", api=api)), 1)
         self.assertEqual(len(self.of_type(key, "run.finished", api=api)), 1)
 
-    # 6
-    def test_6_idle_timeout(self):
+    def test_an_aborted_run_ends_interrupted_once_whatever_its_runner_says(self):
+        """And the conversation goes on behind what was said."""
+        for outcome in ("done", "failed", "interrupted"):
+            key = self.make()
+            run = self.start(key, "a long story")
+            self.tell(run, {"type": "text.delta", "text": "Once upon"})
+            self.ok(self.api.post(S(key, "main", "abort"), {"reason": "enough"}), 202)
+            self.assertEqual([self.finish(run, outcome=outcome)["status"] for _ in range(2)], ["interrupted"] * 2)
+            self.assertEqual([told["status"] for told in self.of_type(key, "run.finished")], ["interrupted"])
+            self.finish(self.start(key, "go on"), {"role": "assistant", "text": " a time"})
+            self.assertEqual(self.texts(key, query="view=chat&order=asc"), ["a long story", "Once upon", "go on", " a time"])
+        self.finish(self.start(key), outcome="interrupted", status=422)
+
+    def test_a_silent_run_ends_at_its_idle_timeout(self):
         key = self.make()
         run = self.start(key, idleTimeoutMs=300)
         self.tell(run, {"type": "step.started", "step": 1})
@@ -125,8 +133,7 @@ class Runs(RunsCase):
         ended = self.run_of(key, run["runId"])
         self.assertEqual((ended["status"], ended["error"]["code"]), ("failed", "provider_idle_timeout"))
 
-    # 7
-    def test_7_a_lost_lease_is_tried_again(self):
+    def test_a_lost_lease_is_tried_again(self):
         key = self.make()
         run = self.start(key, "question", leaseMs=100)
         fence = run["lease"]["fence"]
@@ -146,8 +153,7 @@ class Runs(RunsCase):
         self.wait_for_run(key, runs[-1]["runId"], "interrupted")
         self.claim(status=204, keyPrefix=key)
 
-    # 8
-    def test_8_one_of_64_claimers(self):
+    def test_one_of_64_claimers_gets_the_run(self):
         key = self.make()
         replies = []
         threads = [threading.Thread(target=lambda: replies.append(
@@ -159,8 +165,7 @@ class Runs(RunsCase):
             thread.join()
         self.assertEqual(sorted(replies), [200] + 63 * [204])
 
-    # 22
-    def test_22_a_repeated_call_says_nothing_twice(self):
+    def test_a_repeated_call_says_nothing_twice(self):
         key = self.make()
         run = self.start(key, "question")
         for _ in range(2):
@@ -203,14 +208,66 @@ class Runs(RunsCase):
         first = self.ok(self.api.post("/v1/inbound", {**body, "text": "one"}), 201)
         second = self.ok(self.api.post("/v1/inbound", {**body, "text": "two"}), 201)
         key = first["sessionKey"]
-        self.assertEqual(first["run"], second["run"])
+        self.assertEqual((first["created"], first["run"]), (True, second["run"]))
+        self.assertEqual(self.run_of(key, first["run"]["runId"])["status"], "queued")
         run = self.claim(keyPrefix=key, waitMs=5000)
         self.assertEqual((run["runId"], run["input"]), (first["run"]["runId"], [first["messageId"], second["messageId"]]))
         self.assertEqual(run["replyTo"], {"channel": "slack", "to": peer, "accountId": "a"})
         self.finish(run, {"role": "assistant", "text": "both"})
+        self.assertEqual(self.texts(key, query="view=chat&order=asc"), ["one", "two", "both"])
 
-    # 18
-    def test_18_a_provider_that_fails_leaves_the_conversation(self):
+    def test_a_session_tells_whether_it_is_at_work_and_counts_runs(self):
+        key = self.make()
+        self.assertNotIn("status", self.entry(key))
+        for outcome in ("done", "done", "failed"):
+            self.run_of(key, status=404)
+            run = self.start(key, "x")
+            self.tell(run, {"type": "step.started", "step": 1}, {"type": "step.finished", "step": 1})
+            self.assertEqual((self.run_of(key)["runId"], self.entry(key)["status"]), (run["runId"], "running"))
+            self.finish(run, outcome=outcome)
+            entry = self.entry(key)
+            self.assertEqual((entry["status"], "activeRun" in entry), (outcome, False))
+        self.run_of(key, status=404)
+        self.assertEqual((entry["runCount"], entry["turnCount"]), (2, 3), "a run that failed took a turn")
+
+    def test_steps_tools_and_the_answer_are_told_in_order(self):
+        key = self.make()
+        run = self.start(key, "What is here?")
+        step = lambda number, *between: self.tell(run, {"type": "step.started", "step": number}, *between,  # noqa: E731
+                                                  {"type": "step.finished", "step": number})
+        step(1, {"type": "text.delta", "text": "a"})
+        step(2, {"type": "tool.started", "tool": "ls", "args": {"path": "."}, "callId": "c"},
+             {"type": "tool.finished", "tool": "ls", "callId": "c", "success": False, "denied": True, "resultData": {"n": 1}})
+        step(3, {"type": "text.delta", "text": "b"}, {"type": "tool.started", "tool": "ls", "args": {}, "callId": "d"})
+        ended = self.finish(run, {"role": "assistant", "content": [{"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}]},
+                            {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": "README"}]},
+                            {"role": "assistant", "text": "One file."})
+        self.assertEqual((ended["status"], ended["response"], ended["steps"]), ("done", "One file.", 3))
+        self.assertEqual(self.texts(key, query="view=chat&order=asc")[-1], "One file.")
+        epoch = self.entry(key)["asOf"].split("-")[0]
+        query = f"?poll=1&limit=1000&after={epoch}-0&types=run.started,run.finished,step.*,tool.*"
+        told = self.ok(self.api.get(S(key, "main", "events") + query), 200)["data"]
+        self.assertEqual([event["type"] for event in told], [
+            "run.started", "step.started", "step.finished", "step.started", "tool.started", "tool.finished", "step.finished",
+            "step.started", "tool.started", "step.finished", "run.finished"])
+        self.assertEqual([event["data"]["step"] for event in told if event["type"] == "step.started"], [1, 2, 3])
+        self.assertTrue(all({"seq", "time", "key"} <= event.keys() for event in told))
+        begun, done = told[4]["data"], told[5]["data"]
+        self.assertEqual((begun["tool"], begun["args"], begun["runId"]), ("ls", {"path": "."}, run["runId"]))
+        self.assertEqual((done["success"], done["denied"], done["resultData"]), (False, True, {"n": 1}))
+
+    def test_a_sessions_stream_has_the_deltas_of_its_own_run(self):
+        one, other = self.start(self.make()), self.start(self.make())
+        with self.api.stream(S(one["key"], "main", "events")) as stream:
+            stream.wait_type("stream.hello")
+            self.tell(other, {"type": "text.delta", "text": "other"})
+            self.tell(one, {"type": "text.delta", "text": "mine"})
+            told = stream.wait_type("text.delta").data["data"]
+        self.assertEqual((told["text"], told["runId"]), ("mine", one["runId"]))
+        thief = self.daemon.client(self.daemon.token("runner"))
+        self.assertEqual(self.tell(one, {"type": "text.delta", "text": "x"}, api=thief, status=409)["code"], "lease_lost")
+
+    def test_a_provider_that_fails_leaves_the_conversation(self):
         key = self.make()
         first = self.start(key, "hello")
         self.finish(first, {"role": "assistant", "text": "hi"})
@@ -230,7 +287,6 @@ class Runs(RunsCase):
         again = self.start(key)
         self.assertEqual(self.finish(again, {"role": "assistant", "text": "now"})["response"], "now")
 
-    # 20
     def test_20_a_reset_ends_the_run(self):
         key = self.make()
         run = self.start(key, "q")
@@ -245,8 +301,7 @@ class Runs(RunsCase):
         self.assertEqual([run["status"] for run in self.ok(self.api.get(S(key, "main", "runs")), 200)["data"]], ["dropped", "interrupted"])
         self.assertNotIn("activeRun", self.entry(key))
 
-    # 14
-    def test_14_the_model_by_four_levels(self):
+    def test_the_model_is_found_by_four_levels(self):
         daemon = self.spawn({"runs": {"model": "m-default", "provider": "p-default"}, "agents": {"main": {"model": "m-agent"}}})
         api = daemon.client()
         key = self.new(api=api)["key"]
@@ -430,8 +485,7 @@ class Runs(RunsCase):
         self.assertAlmostEqual(self.run_of(key)["lease"]["expiresAt"], run["lease"]["expiresAt"], delta=5_000)
         self.assertEqual(self.run_of(key)["lease"]["fence"], run["lease"]["fence"])
 
-    # 17
-    def test_17_an_idle_runner_is_evicted_once(self):
+    def test_an_idle_runner_is_evicted_once(self):
         daemon = self.spawn(config={"runs": {"runnerIdleMs": 1000}})
         api = daemon.client()
         key = self.new(api=api)["key"]
@@ -449,7 +503,7 @@ class Runs(RunsCase):
         stream.wait_for(lambda e: e.type == "runner.evicted" and e.data["data"]["runner"] == "r2")
         self.assertEqual(len([e for e in stream.events if e.type == "runner.evicted"]), 2)
 
-    def test_17_a_claim_prefers_the_last_runner(self):
+    def test_a_claim_prefers_the_last_runner(self):
         key = self.make()
         self.finish(self.start(key, "q", runner="r2"))
         got = {}

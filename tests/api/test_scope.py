@@ -5,7 +5,7 @@ import itertools
 import re
 import threading
 
-from harness.case import Case, S
+from harness.case import Case, S, uid
 from scope_store import AGENTS, Store, marker
 from scope_token import SCOPES, Token
 from harness.sse import StreamRefused
@@ -334,3 +334,20 @@ class Scope(Case):
             client.close()
         self.assertGreater(len(pages), 1)
         return pages
+
+
+class Restarts(Case):
+    runs = {"asan", "tsan"}
+
+    def test_a_limited_stream_over_restarts_tells_its_own_sessions_alone_and_all_of_them(self):
+        guest = self.daemon.client(self.daemon.token("runner", agents=["main"], keyPrefix="agent:main:guest:"))
+        after, wanted = self.ok(guest.get("/v1/sessions"), 200)["asOf"], []
+        for turn in range(3):
+            own = self.new("agent:main:guest:" + uid(), api=guest)["key"]
+            self.assertEventId(self.say(own, f"own {turn}", api=guest)["asOf"])
+            self.say(self.new()["key"], "of others")
+            self.ok(guest.post(S(own, "main", "reset"), {}), 200)
+            self.ok(guest.delete(S(own)), 204)
+            wanted += [(kind, own) for kind in ("session.created", "message.appended", "session.reset", "session.deleted")]
+            self.daemon.restart(kill=turn == 1)
+        self.assertEqual([(e["type"], e["key"]) for e in self.polled(after, api=guest)], wanted)

@@ -113,7 +113,7 @@ class Commands(Case):
         self.assertEqual(left(), 1)
         self.assertEqual(json.loads(self.sessiond("sessions", "prune", "--agent", agent, "--json").stdout)["count"], 0)
 
-    def test_lifecycle_14_paths(self):
+    def test_paths_of_store_transcript_and_topic_are_printed(self):
         session = self.ok(self.api.put(S("agent:main:slack:channel:c1"), {"channel": "slack"}), 201)
         folder = self.daemon.agent_dir()
         printed = self.sessiond("paths", "--agent", "main", "--session", session["key"], "--topic", "123").stdout.split("\n")

@@ -52,7 +52,7 @@ class Reset(Case):
             "subject": "S", "space": "P",
             "groupChannel": "#g", "sendPolicy": "deny", "groupActivation": "always", "modelOverride": "m",
             "providerOverride": "p",
-            "authProfileOverride": "a", "thinkingLevel": "high", "verboseLevel": "on", "execHost": "h",
+            "authProfileOverride": "a", "authProfileOverrideSource": "user", "thinkingLevel": "high", "verboseLevel": "on", "execHost": "h",
             "queueMode": "steer",
             "queueCap": 3, "responseUsage": "full", "ttsAuto": "always", "skillsSnapshot": {"skills": [1]},
             "spawnedBy": "agent:main:main",
@@ -115,6 +115,12 @@ class Reset(Case):
         after = self.ok(self.api.post(S(before["key"], "main", "reset"), {"keepMetadata": False}), 200)
         for name in ("label", "sendPolicy", "modelOverride", "skillsSnapshot", "thinkingLevel", "sdkSessionId"):
             self.assertNotIn(name, after)
+        self.assertNotEqual(after["sessionId"], before["sessionId"])
+        self.assertEqual((self.texts(before["key"]), self.texts(before["sessionId"])), ([], ["before"]))
+        self.daemon.checkpoint()
+        archived = self.daemon.agent_dir().glob(f"{before['sessionId']}*.reset.*Z")
+        self.assertEqual(sorted(path.name for path in archived), sorted(after["archivedAs"]))
+        self.assertEqual(len(after["archivedAs"]), 2, "the transcript and its topic")
 
     def test_faults(self):
         session = self.new()
@@ -237,3 +243,59 @@ class Topics(Case):
             events = stream.durable
         self.assertEqual([(e.type, e.data["topic"]) for e in events],
                          [("topic.created", "t"), ("message.appended", "t"), ("message.appended", "t")])
+
+
+class Restarts(Case):
+    """A restart between any two steps."""
+    runs = {"asan", "tsan"}
+
+    def test_a_topic_that_was_archived_begins_again_at_0_and_its_archive_is_not_lost(self):
+        session = self.new()
+        for turn in range(3):
+            said = self.say(session["key"], f"turn {turn}", query="?topic=t")
+            self.assertEqual((said["firstSeq"], said["lastSeq"]), (0, 0))
+            self.ok(self.api.delete(S(session["key"], "main", "topics", "t")), 204)
+            self.daemon.restart(kill=turn == 0)
+            self.assertEqual(self.ok(self.api.get(S(session["key"], "main", "topics")))["data"], [])
+        names = [n for a in self.ok(self.api.get(S(session["key"], "main", "archives")))["data"] for n in a["archivedAs"]]
+        self.assertEqual(len(set(names)), 3, names)
+        kept = sorted(text for name in names for text in re.findall(r"turn \d", (self.daemon.agent_dir() / name).read_text()))
+        self.assertEqual(kept, ["turn 0", "turn 1", "turn 2"])
+
+    def inbound_as(self, key, text):
+        return self.api.post("/v1/inbound", {"channel": "slack", "chatType": "channel", "peer": key.rsplit(":", 1)[1], "text": text,
+                                             "mentioned": True}, idempotency_key=uid())
+
+    def test_all_that_can_be_read_is_the_same_after_either_end_of_each_step(self):
+        key, parent = "agent:main:slack:channel:" + uid(), "agent:main:p:" + uid()
+        path, ids = S(key), []
+        entry = {"type": "message", "id": uid(), "message": {"role": "assistant", "content": "x", "usage": {"input": 3, "output": 4}}}
+        steps = [lambda: self.api.post(ALL, {"key": key, "entry": {"label": "ü", "x": {"y": [1]}}}),
+                 lambda: self.api.post(ALL, {"key": parent}),
+                 lambda: self.post_to(key, {"entries": [{"role": "user", "text": "a"}, entry]}),
+                 lambda: self.post_to(key, {"role": "user", "text": "in the topic"}, "?topic=t"),
+                 lambda: self.inbound_as(key, "from a bridge"),
+                 lambda: self.api.patch(path, {"label": None, "x": {"z": 2}}),
+                 lambda: self.api.put(path + "/send-policy", {"action": "deny"}),
+                 lambda: self.api.put(path + "/route", {"channel": "slack", "to": "c9"}),
+                 lambda: self.api.post(S(parent, "main", "spawn"), {"label": "child"}),
+                 lambda: self.api.delete(path + "/topics/t"),
+                 lambda: self.inbound_as(key, "/new again"),
+                 lambda: self.api.post(path + "/archive"),
+                 lambda: self.api.post(path + "/unarchive"),
+                 lambda: self.api.post(path + "/reset", {"reason": "r"}),
+                 lambda: self.api.delete(path),
+                 lambda: self.api.post(ALL, {"key": key, "sessionId": ids[0]}),
+                 lambda: self.post_to(key, {"role": "user", "text": "last"})]
+        after = self.ok(self.api.get("/v1/sessions?limit=1"))["asOf"]
+        for n, step in enumerate(steps):
+            reply = step()
+            self.assertTrue(200 <= reply.status < 300, (n, reply))
+            if n == 0:
+                ids.append(reply.json["sessionId"])
+            before = self.all_shown(key, parent)
+            self.daemon.restart(kill=n % 2 == 0)
+            self.assertEqual(self.all_shown(key, parent), before, f"step {n}")
+        self.assertEqual(self.texts(key), ["last"])
+        seqs = [e["seq"] for e in self.polled(after)]
+        self.assertEqual(seqs, list(range(seqs[0], seqs[0] + len(seqs))), "seq rises by 1 without a hole")

@@ -60,7 +60,7 @@ class LogCase(RunsCase):
 
 
 class SessionLog(LogCase):
-    def test_5_kinds(self):
+    def test_each_kind_of_line_is_logged(self):
         for kind in KINDS:
             self.write({"type": kind})
         self.assertEqual(self.kinds(), list(KINDS))
@@ -72,7 +72,7 @@ class SessionLog(LogCase):
             self.problem(self.api.post(S(self.key, "main", "log"), body), 422, "validation_failed", pointer)
         self.assertEqual(len(self.lines()), len(KINDS))
 
-    def test_5_a_run_of_two_rounds(self):
+    def test_a_run_of_two_rounds_is_logged(self):
         run = self.start(self.key, "hi")
         sent = self.rounds(run)
         self.finish(run, {"role": "assistant", "text": "done"})
@@ -101,7 +101,7 @@ class SessionLog(LogCase):
         line = self.lines("?types=error")[0]
         self.assertEqual((line["code"], line["message"], line["runId"]), ("overloaded", "later", second["runId"]))
 
-    def test_6_deltas_are_in_the_file_while_the_run_goes_on(self):
+    def test_deltas_are_in_the_file_while_the_run_goes_on(self):
         run = self.start(self.key, "hi")
         for n, text in enumerate(("Hel", "lo"), 1):
             self.tell(run, {"type": "text.delta", "text": text}, n=n)
@@ -113,7 +113,7 @@ class SessionLog(LogCase):
         self.assertEqual(self.run_of(self.key)["status"], "running")
         self.finish(run, {"role": "assistant", "text": "Hello"})
 
-    def test_7_history_structure(self):
+    def test_the_history_has_its_structure(self):
         run = self.start(self.key, "hé")
         self.finish(run, {"role": "assistant", "content": [CALL], "model": "m"},
                     {"role": "toolResult", "toolCallId": "c1", "toolName": "ls", "content": [{"type": "text", "text": "a"}]})
@@ -165,7 +165,7 @@ class SessionLog(LogCase):
         eventually(lambda: self.path().exists())
         self.assertEqual([line["code"] for line in self.lines()], ["kept"])
 
-    def test_9_a_log_that_cannot_be_written(self):
+    def test_a_log_that_cannot_be_written(self):
         daemon = self.spawn(config={"sessionLog": "full"})
         api = daemon.client()
         logs = daemon.state / "agents/main/logs"
@@ -190,7 +190,7 @@ class SessionLog(LogCase):
         eventually(lambda: api.get("/readyz").status == 200)
         self.assertEqual(self.kinds(key=made["key"], api=api), ["session_init", "pre_run", "text_delta", "assistant"])
 
-    def test_9_whatever_stands_in_the_way_of_one_log(self):
+    def test_whatever_stands_in_the_way_of_one_log(self):
         """A folder in place of the file, a link out of the store: the runs end done, and nothing outside is written."""
         outside = self.daemon.state.parent / "outside"
         outside.mkdir()
@@ -381,7 +381,7 @@ class Replay(LogCase):
             shown = plain_json.loads(raw)
             self.assertEqual([len(shown[part]) for part in ("requests", "responses", "tools")], [2, 1, 2])
 
-    def test_8_requests_of_100_runs_are_rebuilt_byte_for_byte(self):
+    def test_requests_of_100_runs_are_rebuilt_byte_for_byte(self):
         keys = [self.key, self.new()["key"], self.new()["key"], self.new()["key"]]
         recorded = {key: [] for key in keys}
         for n in range(100):
@@ -462,7 +462,7 @@ class Cost(RunsCase):
         super().setUp()
         self.epoch = self.ok(self.api.get("/version"), 200)["epoch"]
 
-    def test_14_the_cap_fails(self):
+    def test_a_run_over_its_cap_of_cost_fails(self):
         key = self.make()
         self.spend(key, 0.004)
         run = self.start(key, "hi")
@@ -486,7 +486,7 @@ class Cost(RunsCase):
         type(self).api = self.daemon.client()
         self.assertEqual(self.entry(inbound["sessionKey"])["costMicrocents"], 200_000_000)
 
-    def test_14_a_warning_comes_once(self):
+    def test_a_warning_comes_once(self):
         key = self.ok(self.api.post("/v1/agents/loose/sessions", {"key": f"agent:loose:slack:direct:{uid().lower()}"}), 201)["key"]
         for dollars in (0.009999, 0.000001, 0.5, 0.5):
             self.spend(key, dollars, "loose")
@@ -518,7 +518,7 @@ class CutKeys(LogCase):
         for name, held in places.items():
             self.assertNotIn(BODY.encode(), held, name)
 
-    def test_4_a_key_that_two_calls_of_a_run_bring(self):
+    def test_a_key_that_two_calls_of_a_run_bring_is_cut(self):
         for cut in (1, 5, 12, len(KEY) // 2, len(KEY) - 20, len(KEY) - 1):
             run = self.start(self.make(), "hi")
             with self.api.stream() as events:
@@ -536,7 +536,7 @@ class CutKeys(LogCase):
             self.assertEqual(self.said(run["key"])[-1], text)
         self.nowhere()
 
-    def test_4_what_waits_is_told_at_the_end(self):
+    def test_text_that_waits_for_the_scan_is_told_at_the_end(self):
         run = self.start(self.key, "hi")
         with self.api.stream() as events:
             events.wait_type("stream.hello")  # what passes before is not for it
@@ -547,7 +547,7 @@ class CutKeys(LogCase):
             self.assertIn(self.deltas(events), ("the last ", "the last word"))
         self.assertEqual("".join(line["text"] for line in self.lines("?types=text_delta")), "the last word")
 
-    def test_4_a_key_that_two_deltas_bring(self):
+    def test_a_key_that_two_deltas_bring_is_cut(self):
         where = S(self.key, "main", "deltas")
         with self.api.stream() as events:
             events.wait_type("stream.hello")  # what passes before is not for it
@@ -557,7 +557,7 @@ class CutKeys(LogCase):
             text = self.deltas(events)
         self.assertEqual(text, f"a {self.place} b ")
 
-    def test_4_slack_and_discord_messages_with_keys(self):
+    def test_keys_in_slack_and_discord_messages_are_cut(self):
         keys = {}
         for channel in ("slack", "discord"):
             reply = self.ok(self.api.post("/v1/inbound", {"channel": channel, "chatType": "direct", "peer": "u1", "messageId": f"{channel}1",

@@ -23,7 +23,7 @@ class SessionStreams(Case):
     def told(self, stream, query="", **named):
         return [(row["seq"], row["data"]) for row in self.page(stream, query, **named)["data"]]
 
-    def test_check_15_seqs_of_their_own_that_outlive_kills(self):
+    def test_each_session_has_seqs_of_its_own_that_outlive_kills(self):
         for n, stream in enumerate(STREAMS):
             for i in range(n + 1):
                 self.assertEqual(self.add(stream, {"kind": "saved", "n": i})["firstSeq"], i)

@@ -45,7 +45,7 @@ class SnapshotCase(Case):
 class Snapshots(SnapshotCase):
     config = {"blobs": {"graceMs": 0}}
 
-    def test_check_10_four_hundred_sessions_with_five_distinct_ones(self):
+    def test_of_four_hundred_snapshots_five_distinct_ones_are_stored(self):
         daemon = self.spawn()
         api, kinds = daemon.client(), [big(43 << 10, version=n) for n in range(5)]
         for n in range(400):
@@ -59,7 +59,7 @@ class Snapshots(SnapshotCase):
             began = time.monotonic()
             listed = self.ok(api.get("/v1/sessions?limit=200"), 200)["data"]
             took.append(time.monotonic() - began)
-        print(f"check 10: sessions.json {(daemon.agent_dir() / 'sessions.json').stat().st_size} bytes, "
+        print(f"sessions.json {(daemon.agent_dir() / 'sessions.json').stat().st_size} bytes, "
               f"list of 200 in {sorted(took)[len(took) // 2] * 1000:.1f} ms (median of 20)")
         self.assertEqual(len(listed), 200)
         self.assertNotIn("skillsSnapshot", listed[0])
@@ -74,7 +74,7 @@ class Snapshots(SnapshotCase):
         daemon.restart(kill=True)
         self.assertEqual(self.got("agent:main:n8", "skillsSnapshot", daemon.client()), kinds[3])
 
-    def test_check_15_background_tasks(self):
+    def test_background_tasks_are_kept(self):
         key = self.key()
         self.new(key)
         first, second = [{"id": "t1", "state": "running"}], [big(), big()]

@@ -13,7 +13,7 @@ class Spawn(Case):
     def spawned(self, key, api=None, **body):
         return self.ok((api or self.api).post(S(key, "main", "spawn"), body), 201)
 
-    def test_fault_25_depth_and_parent_cannot_be_patched(self):
+    def test_depth_and_parent_cannot_be_patched(self):
         parent, other = self.new()["key"], self.new()["key"]
         child = self.spawned(parent)["key"]
         for patch in ({"spawnDepth": None}, {"spawnDepth": 0}, {"spawnDepth": 9}, {"spawnedBy": other}, {"spawnedBy": None}):
@@ -24,7 +24,7 @@ class Spawn(Case):
         self.invalid(self.api.post(ALL, {"entry": {"spawnDepth": 0}}), "/entry/spawnDepth")
         self.invalid(self.api.post(S(child, "main", "spawn"), {"entry": {"spawnedBy": other}}), "/entry/spawnedBy")
 
-    def test_fault_25_a_put_does_not_lose_them(self):
+    def test_a_put_does_not_lose_them(self):
         parent = self.new()["key"]
         child = self.spawned(parent)
         self.ok(self.api.put(S(child["key"]), {"label": "x"}), 200)
@@ -32,9 +32,10 @@ class Spawn(Case):
         session = self.ok(self.api.get(S(child["key"])), 200)
         self.assertEqual((session["spawnedBy"], session["spawnDepth"]), (parent, 1))
 
-    def test_fault_25_the_parent_must_be_there_and_makes_the_child_deeper(self):
+    def test_the_parent_must_be_there_and_makes_the_child_deeper(self):
         absent = f"agent:main:slack:channel:{uid()}"
-        self.invalid(self.api.post(ALL, {"key": f"agent:main:x:{uid()}", "entry": {"spawnedBy": absent}}), "/entry/spawnedBy")
+        for by in (absent, self.new("agent:codex:x:" + uid())["key"], "agent:codex:x"):
+            self.invalid(self.api.post(ALL, {"key": f"agent:main:x:{uid()}", "entry": {"spawnedBy": by}}), "/entry/spawnedBy")
         self.invalid(self.api.post(ALL, {"key": absent, "entry": {"spawnedBy": absent}}), "/entry/spawnedBy")
         key = self.new()["key"]
         for depth in (1, 2, 3):
@@ -44,19 +45,19 @@ class Spawn(Case):
         self.problem(self.api.post(ALL, {"entry": {"spawnedBy": key}}), 422, "validation_failed")
         self.problem(self.api.post(S(key, "main", "spawn")), 422, "validation_failed")
 
-    def test_fault_25_children_count_however_they_are_made(self):
+    def test_children_count_however_they_are_made(self):
         parent = self.new()["key"]
         for made in range(5):
             self.ok(self.api.post(ALL, {"entry": {"spawnedBy": parent}}), 201)
         self.problem(self.api.post(ALL, {"entry": {"spawnedBy": parent}}), 422, "validation_failed")
 
-    def test_fault_25_a_ring_cannot_be_imported(self):
+    def test_a_ring_cannot_be_imported(self):
         one, two = self.new()["key"], self.new()["key"]
         self.ok(self.api.put(S(two), {"spawnedBy": one}), 200)
         for key, by in ((one, two), (one, one), (one, one.upper().replace("AGENT:MAIN", "agent:main"))):
             self.invalid(self.api.put(S(key), {"spawnedBy": by}), "/spawnedBy")
 
-    def test_fault_25_an_import_may_set_them_and_only_an_import(self):
+    def test_an_import_may_set_them_and_only_an_import(self):
         parent, key = self.new()["key"], f"agent:main:slack:channel:{uid()}"
         made = self.ok(self.api.put(S(key), {"spawnedBy": parent, "spawnDepth": 2}), 201)
         self.assertEqual((made["spawnedBy"], made["spawnDepth"]), (parent, 2))
@@ -68,7 +69,7 @@ class Spawn(Case):
         self.invalid(runner.put(S(fresh), {"spawnedBy": fresh + "none"}), "/spawnedBy")
         self.assertEqual(self.ok(runner.put(S(fresh), {"spawnedBy": parent}), 201)["spawnDepth"], 1)
 
-    def test_fault_25_a_child_in_dm_spelling_is_among_its_parents_children(self):
+    def test_a_child_in_dm_spelling_is_among_its_parents_children(self):
         peer = uid()
         parent = self.new(f"agent:main:slack:direct:{peer}")["key"]
         daemon_side = f"agent:main:x:{uid()}"
@@ -80,11 +81,11 @@ class Spawn(Case):
             '{"agent:main:slack:direct:p":{"sessionId":"p","updatedAt":1},'
             '"agent:main:subagent:c":{"sessionId":"c","updatedAt":1,"spawnedBy":"agent:main:slack:DM:P"}}')
         api = other.start().client()
-        for path in (S("agent:main:slack:direct:p", "main", "children"), ALL + "?spawnedBy=agent:main:slack:direct:p",
-                     ALL + "?spawnedBy=agent:main:slack:dm:p"):
-            self.assertEqual([s["key"] for s in self.ok(api.get(path), 200)["data"]], ["agent:main:subagent:c"], path)
+        for parent in ("agent:main:slack:direct:p", "agent:main:slack:dm:p"):
+            for path in (S(parent, "main", "children"), ALL + "?spawnedBy=" + parent):
+                self.assertEqual([s["key"] for s in self.ok(api.get(path), 200)["data"]], ["agent:main:subagent:c"], path)
 
-    def test_fault_25_a_token_of_one_session_spawns_from_it_and_sees_the_child(self):
+    def test_a_token_of_one_session_spawns_from_it_and_sees_the_child(self):
         for key in (f"agent:main:slack:direct:{uid()}", f"agent:main:telegram:group:-1:topic:{uid(4)}", f"agent:main:{uid()}"):
             with self.subTest(key):
                 self.new(key)
@@ -100,7 +101,7 @@ class Spawn(Case):
                 self.ok(runner.get(S(grandchild["key"])), 200)
         self.assertTrue(self.spawned(self.new()["key"])["key"].startswith("agent:main:subagent:"), "for who sees all, as before")
 
-    def test_fault_25_a_parent_that_is_not_seen_is_as_one_that_is_not_there(self):
+    def test_a_parent_that_is_not_seen_is_as_one_that_is_not_there(self):
         own, hidden = f"agent:main:slack:direct:{uid()}", self.new()["key"]
         runner = self.daemon.client(self.daemon.token("runner", keyPrefix=own))
         answers = [self.problem(runner.post(ALL, {"key": f"{own}:{uid(4)}", "entry": {"spawnedBy": by}}), 422, "validation_failed")

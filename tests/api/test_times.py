@@ -5,6 +5,7 @@ import json
 import time
 
 from harness.case import Case, S, uid
+from harness.runner import runs_in
 from harness.sessiond import SLOW, eventually
 
 AFTER_9999 = 253_402_300_800_000
@@ -13,7 +14,7 @@ HOUR = 3600 * 1000
 
 
 class Range(Case):
-    def test_fault_19_times_outside_1970_to_9999_are_refused(self):
+    def test_times_outside_1970_to_9999_are_refused(self):
         key = self.new()["key"]
         for bad in (AFTER_9999, -1, 2 ** 62, -2 ** 62):
             with self.subTest(bad):
@@ -33,16 +34,22 @@ class Range(Case):
         line = self.ok(self.api.get(S(key, "main", "messages") + "?view=raw"), 200)["data"][0]["line"]
         self.assertEqual(line["timestamp"], "9999-12-31T23:59:59.999Z")
 
-    def test_fault_19_counters_end_at_2_to_the_53(self):
-        key = self.new()["key"]
-        usage = {"input": MOST - 1, "output": 2 ** 62, "totalTokens": 10 ** 30}
-        for _ in range(2):
-            self.ok(self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": "a", "usage": usage}), 201)
-        session = self.ok(self.api.get(S(key)), 200)
-        self.assertEqual([session[name] for name in ("inputTokens", "outputTokens", "totalTokens")], [MOST] * 3)
+    @runs_in("asan", "tsan")
+    def test_counters_end_at_2_to_the_53_and_stay_there_over_a_kill(self):
+        stands = {}
+        for output, total, told in ((2 ** 62, 10 ** 30, MOST), (7, MOST, 21)):
+            key = self.new()["key"]
+            stands[key] = [MOST, told, MOST, 3]
+            for _ in range(3):
+                self.say(key, role="assistant", usage={"input": MOST - 1, "output": output, "totalTokens": total})
+        for restart in (lambda: None, lambda: self.daemon.restart(kill=True), self.daemon.restart):
+            restart()
+            for key, counters in stands.items():
+                session = self.ok(self.api.get(S(key)), 200)
+                self.assertEqual([session[name] for name in ("inputTokens", "outputTokens", "totalTokens", "messageCount")], counters)
         self.invalid(self.api.put(S(key), {"inputTokens": MOST + 1}), "/inputTokens")
 
-    def test_fault_19_counters_of_a_foreign_file_end_there_too(self):
+    def test_counters_of_a_foreign_file_end_there_too(self):
         daemon = self.spawn(start=False)
         daemon.agent_dir().mkdir(parents=True)
         names = ("inputTokens", "outputTokens", "totalTokens", "messageCount", "compactionCount")
@@ -60,7 +67,7 @@ class Range(Case):
 class Reset(Case):
     config = {"session": {"reset": {"mode": "idle", "idleMinutes": 60}}}
 
-    def test_fault_21_what_the_agent_does_does_not_delay_an_idle_reset(self):
+    def test_what_the_agent_does_does_not_delay_an_idle_reset(self):
         key = "agent:main:slack:direct:u" + uid()
         long_ago = int(time.time() * 1000) - 2 * HOUR
         self.ok(self.api.put(S(key), {"channel": "slack", "chatType": "direct", "sessionId": "s-" + uid(),
@@ -69,7 +76,8 @@ class Reset(Case):
         self.ok(self.api.post(S(key, "main", "outbound"), {"text": "a heartbeat"}), 201)
         self.ok(self.api.post(S(key, "main", "messages"), {"entries": [
             {"role": "assistant", "text": "a"}, {"role": "tool", "text": "t"}, {"type": "custom", "data": {}}]}), 201)
-        self.ok(self.api.patch(S(key), {"lastHeartbeatText": "h"}), 200)
+        state = {"lastHeartbeatText": "h", "lastHeartbeatSentAt": 5, "systemSent": True, "abortedLastRun": True}
+        self.ok(self.api.patch(S(key), state), 200)
         self.assertEqual(at(), long_ago)
         self.assertEqual(self.inbound(peer=key.rsplit(":", 1)[1])["reset"]["reason"], "idle")
         self.assertGreater(at(), long_ago)
@@ -77,7 +85,7 @@ class Reset(Case):
         self.say(key, "a user's entry")
         self.assertGreater(at(), long_ago)
 
-    def test_fault_21_foreign_lines_of_the_agent_do_not_delay_it_either(self):
+    def test_foreign_lines_of_the_agent_do_not_delay_it_either(self):
         daemon = self.spawn(self.config)
         api, key = daemon.client(), "agent:main:slack:direct:u"
         long_ago = int(time.time() * 1000) - 2 * HOUR
@@ -92,7 +100,7 @@ class Reset(Case):
         eventually(lambda: self.ok(api.get(S(key)), 200)["messageCount"] == 2, 10, what="the line being published")
         self.assertEqual(self.ok(api.get(S(key)), 200)["lastInteractionAt"], long_ago)
 
-    def test_fault_21_a_trigger_alone_is_an_interaction(self):
+    def test_a_trigger_alone_is_an_interaction(self):
         key = "agent:main:slack:direct:u" + uid()
         self.ok(self.api.put(S(key), {"channel": "slack", "chatType": "direct", "lastInteractionAt": 1}), 201)
         peer = key.rsplit(":", 1)[1]
@@ -101,7 +109,7 @@ class Reset(Case):
 
 
 class Daily(Case):
-    def test_fault_20_a_change_of_clocks_while_the_daemon_runs(self):
+    def test_a_change_of_clocks_while_the_daemon_runs_moves_the_daily_reset(self):
         """The zone's clock goes an hour ahead a moment after the start and skips the hour of the reset."""
         now = time.gmtime(time.time() + 4 * SLOW)
         day = now.tm_yday - 1
@@ -118,7 +126,7 @@ class Daily(Case):
         self.assertEqual(reset["reason"], "daily")
         self.assertIsNone(self.inbound(api, peer="u")["reset"])
 
-    def test_fault_20_daily_goes_by_the_sessions_beginning(self):
+    def test_daily_goes_by_the_sessions_beginning(self):
         hour = time.gmtime().tm_hour
         api = self.spawn({"session": {"reset": {"mode": "daily", "atHour": hour}}}).client()
         now = int(time.time() * 1000)
@@ -128,7 +136,7 @@ class Daily(Case):
         self.assertEqual(self.inbound(api, peer="u")["reset"]["reason"], "daily", "it was used a moment ago, but is of yesterday")
         self.assertIsNone(self.inbound(api, peer="u")["reset"])
 
-    def test_fault_20_a_foreign_session_begins_with_its_transcript(self):
+    def test_a_foreign_session_begins_with_its_transcript(self):
         daemon = self.spawn({"session": {"reset": {"mode": "daily", "atHour": time.gmtime().tm_hour}}}, start=False)
         daemon.agent_dir().mkdir(parents=True)
         now = int(time.time() * 1000)

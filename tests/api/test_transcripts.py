@@ -86,3 +86,6 @@ class Foreign(Case):
             self.assertEqual(self.ok(api.get(S(key, "main", "messages", row["id"])), 200)["seq"], row["seq"],
                              "derived ids lead back")
         self.assertEqual([r["text"] for r in self.messages(key, api=api, query="view=chat")], ["one", "flat", "bare"])
+        flat = {"type": "user", "content": [{"type": "text", "text": "posted"}], "timestamp": 1234567890000}
+        self.ok(api.post(S(key, "main", "messages"), flat), 201)
+        self.assertEqual(self.texts(key, api=api), ["one", "flat", "bare", "posted"])

@@ -29,7 +29,7 @@ class WorkflowExport(Case):
         for message in messages:
             self.ok(self.api.post(S(key, "main", "messages"), message), 201)
 
-    def test_11_golden_files_also_after_a_restart(self):
+    def test_exports_equal_the_golden_files_also_after_a_restart(self):
         keys = {name: self.take_in(name) for name in NAMES}
         once = {}
         for name, key in keys.items():
@@ -43,7 +43,7 @@ class WorkflowExport(Case):
         for name, key in keys.items():
             self.assertEqual(self.exported(key), once[name], name)
 
-    def test_11_turns_that_were_broken_off_are_in_the_metadata_only(self):
+    def test_turns_that_were_broken_off_are_in_the_metadata_only(self):
         made = yaml_text.parse((GOLDEN / "three-turns.yaml").read_text())
         self.assertEqual([n["id"] for n in made["nodes"]], ["input", "turn-1", "turn-2", "output"])
         self.assertEqual(made["nodes"][1]["tools"], ["read", "ls"])
@@ -51,7 +51,7 @@ class WorkflowExport(Case):
                          [("input", "turn-1"), ("turn-1", "turn-2"), ("turn-2", "output")])
         self.assertEqual([m["sequenceNumber"] for m in made["metadata"]["relaviumExport"]["messages"]], list(range(12)))
 
-    def test_12_ids_prompts_and_what_is_never_there(self):
+    def test_ids_and_prompts_are_there_and_models_and_signatures_never(self):
         made = yaml_text.parse((GOLDEN / "three-turns.yaml").read_text())
         self.assertEqual(made["id"], "caf-dj-vu")
         self.assertEqual(made["nodes"][2]["prompt_template"], "use { {ctx.x}} and { { {deep}}}")
@@ -61,7 +61,7 @@ class WorkflowExport(Case):
             self.assertIsNone(re.search(r"^ *(- )?(model|temperature|max_tokens|retry|output_schema|thinkingSignature):", text, re.M))
             self.assertNotIn("SIG", text)
 
-    def test_13_one_node_for_split_rows_and_none_for_an_empty_session(self):
+    def test_one_node_for_split_rows_and_none_for_an_empty_session(self):
         made = yaml_text.parse((GOLDEN / "split-turn.yaml").read_text())
         self.assertEqual([n.get("prompt_template") for n in made["nodes"]], [None, "first\nsecond", None])
         self.assertEqual((made["agents"][0]["id"], made["nodes"][1]["agent_ref"]), ("coder", "coder"))

@@ -14,7 +14,7 @@ class Workspace(Case):
     def made(self, **entry):
         return self.ok(self.make(**entry), 201)
 
-    def test_3_forms_and_the_default(self):
+    def test_a_workspace_has_its_forms_and_a_default(self):
         self.assertEqual(self.made(context=WHOLE)["context"], WHOLE)
         made = self.made(context={"workingDir": "/w", "theirs": [1]})
         self.assertEqual(made["context"], {"workingDir": "/w", "theirs": [1], "fsScopeTier": "sandboxed"})
@@ -52,7 +52,7 @@ class Workspace(Case):
         self.assertNotIn("context", self.ok(self.api.patch(S(key), {"context": None})))
         self.invalid(patch({"gitRef": "x"}), "/context/workingDir")
 
-    def test_3_keys_in_variables_are_refused_whatever_the_policy_says(self):
+    def test_keys_in_variables_are_refused_whatever_the_policy_says(self):
         daemon = self.spawn({"policy": {"secretScan": "off"}})
         api = daemon.client()
         at = "/context/variables/k"

@@ -45,7 +45,7 @@ class Dashboard(Seen, Talk):
     def test_signs_in_follows_and_signs_out(self):
         self.see("signing_in")
 
-    def test_fault_35_shows_who_spoke_and_hides_nothing(self):
+    def test_shows_who_spoke_and_hides_nothing(self):
         self.see("conversation")
 
     def test_seven_tabs_hold_one_stream_and_outlive_a_kill(self):

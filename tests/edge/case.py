@@ -28,6 +28,7 @@ class Case:
     has: dict = field(default_factory=dict)      # fields of the last reply; None: not there
     body: object = None      # of the last reply: a call that says whether it is good, or (first, end) of the transcript
     unix: bool = False
+    wire: bool = False       # of what the request reader decides: over a socket, too
     bytewise: bool = False   # each byte in a packet of its own
     drip: bytes = b""
     stored: str = ""         # the text of the session's newest message afterwards

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """HTTP as the RFCs have it, byte by byte: tests/edge/run.py --binary PATH [-k PART]
 
-Every case of the *_table.py beside this file against the real daemon (case.py says how to read them).
+The cases of the *_table.py beside this file (case.py says how to read them). How requests are taken apart is asked of the request reader
+itself, by the program read_requests; over a socket, of the real daemon, go those of these cases that the reader alone does not decide or
+that say so, and all cases of the other tables.
 """
 
 import argparse
@@ -9,7 +11,9 @@ import itertools
 import os
 import re
 import select
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,14 +21,23 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 
 import answers_table, deadlines_table, fields_table, framing_table, paths_table, requests_table  # noqa: E401,E402
 from case import CLOSED, CUT, KEPT, LATE, get  # noqa: E402
+from harness import sessiond  # noqa: E402
 from harness.report import Report  # noqa: E402
 from harness.sessiond import SLOW, S, Daemon, uid  # noqa: E402
 from wire import Conversation, Wrong  # noqa: E402
 
-TABLES = (requests_table, fields_table, framing_table, answers_table, paths_table, deadlines_table)
+READER = (requests_table, fields_table, framing_table)
+TABLES = (*READER, answers_table, paths_table, deadlines_table)
 AGENT = re.compile("[a-z0-9_-]+")
 LEFT = "what was stored, and the end"
 TIMEOUT = 20 * SLOW  # of what must come; nothing waits this long when it is right
+
+
+def filled(piece, key, fixed, other, admin):
+    for name, value in (("@%K", quote(key, safe="")), ("@K", key), ("@R", fixed),
+                        ("@OTHER", "Authorization: Bearer " + other), ("@AUTH", "Authorization: Bearer " + admin)):
+        piece = piece.replace(name.encode(), value.encode())
+    return piece
 
 
 class World:
@@ -43,10 +56,7 @@ class World:
         self.probes = itertools.count()
 
     def bytes_of(self, piece):
-        for name, value in (("@%K", quote(self.key, safe="")), ("@K", self.key), ("@R", self.fixed),
-                            ("@OTHER", "Authorization: Bearer " + self.other), ("@AUTH", "Authorization: Bearer " + self.daemon.admin_token)):
-            piece = piece.replace(name.encode(), value.encode())
-        return piece
+        return filled(piece, self.key, self.fixed, self.other, self.daemon.admin_token)
 
     def messages(self):
         return self.api.get(S(self.key, "main", "messages") + "?limit=200&order=desc").json["data"]
@@ -67,12 +77,59 @@ def drip(talk, data):
         talk.send(byte)
 
 
+def followed(case, pieces, probe):
+    """The pieces, and the request that comes in the same breath."""
+    return [*pieces[:-1], pieces[-1] + get(f"X-Request-Id: {probe}", target="/version")] if case.then in (KEPT, CLOSED) else pieces
+
+
+def fault_of_reading(case, told):
+    """What is wrong with how the reader read a case in one way."""
+    read, last, end = told.split()
+    whole = sum(1 for want in case.statuses if not refusal(case, want))
+    if int(read) != whole + (case.then == KEPT):
+        return f"{read} requests were read"
+    if case.then == KEPT:
+        return None if (last, end) == ("probe", "idle") else "the request that followed was not read as one"
+    if case.then == CUT:
+        return None if end in ("more", "idle") else "it was not waited for more"
+    if whole == len(case.statuses):
+        return None if end == "close" else "the connection goes on"
+    want = case.statuses[-1]
+    return None if end.isdigit() and int(end) in (want if isinstance(want, tuple) else (want,)) else f"the end is not {want}"
+
+
+def refusal(case, want):
+    """Whether a status is one with which the reader ends the connection, and not an answer to a request that it read."""
+    return case.then == CLOSED and min(want if isinstance(want, tuple) else (want,)) >= 400 and want is case.statuses[-1]
+
+
+def reader():
+    return Path(sessiond.binary()).parent / "tests" / "read_requests"
+
+
+def ask_reader(table, cases, report):
+    """All cases in one process, each in one piece, in pieces of 7 bytes and byte by byte."""
+    sent = [b"".join(followed(case, [filled(piece, "agent:main:x:1", "agent:main:x:2", "o" * 40, "a" * 40) for piece in case.sent], "probe"))
+            for case in cases]
+    done = subprocess.run([reader()], input=b"".join(b"%d\n%s" % (len(bytes_), bytes_) for bytes_ in sent), capture_output=True, timeout=TIMEOUT)
+    told = done.stdout.decode().splitlines()
+    report.judge(f"{table.__name__}: the reader", [] if done.returncode == 0 and len(told) == 3 * len(cases)
+                 else [f"exit code {done.returncode}, {len(told)} lines for {len(cases)} cases", done.stderr.decode()[-4000:]])
+    for case, ways in zip(cases, zip(*[iter(told)] * 3)):
+        report.judge(f"{table.__name__}: {case.name}", [f"{fault}: {way}" for way in ways if (fault := fault_of_reading(case, way))])
+
+
+def by_reader(case):
+    """Whether the reader alone decides: nothing of it is a matter of hosts, routes, replies or of what is stored."""
+    plain = not (case.has or case.body or case.stored or case.unix or case.drip or case.head) and len(case.sent) == 1 and case.then != LATE
+    return plain and all(status in (200, 201, 204, 400, 413, 414, 431, 501, 505) and (status < 400 or refusal(case, want))
+                         for want in case.statuses for status in (want if isinstance(want, tuple) else (want,)))
+
+
 def check(world, case):
     """Raises Wrong."""
-    pieces = [world.bytes_of(piece) for piece in case.sent]
     probe = f"probe-{next(world.probes)}"
-    if case.then in (KEPT, CLOSED):
-        pieces[-1] += get(f"X-Request-Id: {probe}", target="/version")
+    pieces = followed(case, [world.bytes_of(piece) for piece in case.sent], probe)
     replies = []
     with Conversation(world.daemon, TIMEOUT, case.unix) as talk:
         tell(talk, case, pieces, replies)
@@ -105,6 +162,14 @@ def check(world, case):
         raise Wrong(f"stored: {world.messages()[0]}")
 
 
+def fault_of(world, case):
+    try:
+        check(world, case)
+    except Wrong as what:
+        return [what]
+    return []
+
+
 def judge(world, case, reply):
     for name, want in case.has.items():
         value = reply.headers.get(name)
@@ -128,23 +193,31 @@ def run(table, part, report):
     def full(name):
         return f"{table.__name__}: {name}"
 
-    cases = [case for case in table.CASES if part in case.name and report.wants(full(case.name), full(LEFT))]
+    def full_wire(case):
+        return full(case.name) + (" over a socket" if case.wire else "")
+
+    cases = [case for case in table.CASES if part in case.name]
+    if table in READER:
+        asked = [case for case in cases if by_reader(case) and report.wants(full(case.name), f"{table.__name__}: the reader")]
+        if asked:
+            ask_reader(table, asked, report)
+        cases = [case for case in cases if case.wire or not by_reader(case)]
+    cases = [case for case in cases if report.wants(full_wire(case), full(LEFT))]
     if not cases:
         return
 
     with Daemon(getattr(table, "CONFIG", {})) as daemon:
         world = World(daemon)
-        for case in cases:
-            mark = len(daemon.stderr)
-            try:
-                check(world, case)
-                report.passed(full(case.name))
-            except Wrong as what:
-                report.failed(full(case.name), what)
-            if not daemon.alive or daemon.sanitizer_reports():
-                report.failed(full(case.name), "the daemon died:\n" + "\n".join(daemon.stderr[mark:][-60:]))
-                report.failed(full(LEFT), f"the daemon died in {case.name!r}: the cases after it did not run")
-                return
+        at_once = 8 if table is deadlines_table else 1  # these wait, and store nothing
+        with ThreadPoolExecutor(at_once) as pool:
+            faults = pool.map(lambda case: fault_of(world, case), cases)
+            for case, fault in zip(cases, faults):
+                report.judge(full_wire(case), fault)
+                if not daemon.alive or daemon.sanitizer_reports():
+                    pool.shutdown(cancel_futures=True)
+                    report.failed(full(LEFT), f"the daemon died in {case.name!r} or beside it: the cases after it did not run\n" +
+                                  "\n".join(daemon.stderr[-60:]))
+                    return
         left = []
         written = sum(map(stored_by, cases))
         if len(world.messages()) != written:
@@ -167,14 +240,15 @@ def write_seeds(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
+    parser.add_argument("--binary", help="the sessiond of build/asan", default="build/asan/sessiond")
     parser.add_argument("--seeds", help="only write the cases' bytes there, as a corpus of tests/fuzz/connection.cpp")
     parser.add_argument("-k", dest="part", default="", help="only cases whose name has this")
     options = parser.parse_args()
-    if options.binary:
-        os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
+    os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     if options.seeds:
         return write_seeds(Path(options.seeds))
+    if not reader().exists():
+        parser.error(f"{reader()} is not there: it belongs to the asan build (ninja -C build/asan sessiond read_requests)")
     report = Report()
     for table in TABLES:
         run(table, options.part, report)

@@ -149,6 +149,36 @@ class Case(unittest.TestCase):
     def texts(self, key, agent="main", api=None, query="limit=200&order=asc"):
         return [text_of(m) for m in self.messages(key, agent, api, query)]
 
+    def post_to(self, key, body, query="", api=None, **named):
+        """POST …/messages of a session of agent main; the reply."""
+        return (api or self.api).post(S(key, "main", "messages") + query, body, **named)
+
+    def once(self, request, first=None):
+        """`request` again is the first answer again, to the byte; that answer."""
+        first = first or request()
+        self.ok(first)
+        again = request()
+        self.assertEqual((again.status, again.raw, again.headers.get("Idempotency-Replayed")), (first.status, first.raw, "true"))
+        return first
+
+    def polled(self, after, query="", api=None):
+        """The events after an id, by pages, until there are none."""
+        found = []
+        while (page := self.ok((api or self.api).get(f"/v1/events?poll=1&waitMs=0&limit=1000&after={after}{query}")))["data"]:
+            found, after = found + page["data"], page["next"]
+        return found
+
+    def all_shown(self, *keys):
+        """All that can be read of sessions of agent main with a topic t, without what moves with every answer."""
+        shown = {}
+        for key in keys:
+            for what in ("", "/topics", "/history", "/archives", "/children", "/send-policy", "/messages?limit=200&order=asc",
+                         "/messages?limit=200&order=asc&topic=t"):
+                reply = self.api.get(S(key) + what)
+                body = {name: value for name, value in reply.json.items() if name not in ("asOf", "requestId", "instance")}
+                shown[key, what] = reply.status, body
+        return shown
+
     def inbound(self, api=None, status=201, headers=None, **body):
         """POST /v1/inbound with sensible defaults for what is not given."""
         whole = {"channel": "slack", "chatType": "direct", "peer": "U" + uid(8), **body}

@@ -1,110 +1,86 @@
 #!/usr/bin/env python3
 """Counts the features of the five seeds and the checks of what lasts, and fails when one has no test: tests/seeds/inventory.py
 
-`inventory.list` has each feature with its test or with the reason why it is none of the daemon's, `durable.list` each check by its number.
-A test counts when it is there: a row of a table, a method of a class, a program. Whether it passes, its own suite says.
+`inventory.list` has each feature with its tests or with the reason why it is none of the daemon's, `durable.list` each check by its number.
+A test counts when it is there: a program of tests/, or a test that a class of a module has. Whether it passes, its own suite says.
 """
 
 import ast
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent
 FEATURES = 240
 CHECKS = [*map(str, range(1, 17)), "search"]
+CASE = "unittest.TestCase"
 
 
-def rows(path):
+def rows(name):
     """The columns of each line that is no comment."""
-    for line in path.read_text().splitlines():
+    for line in (HERE / name).read_text().splitlines():
         if line.strip() and not line.startswith("#"):
             yield [part.strip() for part in line.split("|")]
 
 
-def methods(path, known={}):
-    """`Class.method` of a Python file, with those that a class has of another one in the file."""
-    if path not in known:
-        classes = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)}
+@cache
+def tests_of(path):
+    """The tests of each class of a Python file, with those of its bases, also of other files; and CASE, when unittest collects them."""
+    found = {CASE: {CASE}}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for file in (folder / (node.module.replace(".", "/") + ".py") for folder in (path.parent, TESTS)):
+                if file.is_file():
+                    found |= {kind.name: tests_of(file)[kind.name] for kind in node.names if kind.name in tests_of(file)}
+        elif isinstance(node, ast.ClassDef):
+            own = {part.name for part in node.body if isinstance(part, ast.FunctionDef) and part.name.startswith("test_")}
+            found[node.name] = own.union(*(found.get(ast.unparse(base), ()) for base in node.bases))
+    return found
 
-        def of(node):
-            found = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
-            for base in node.bases:
-                if isinstance(base, ast.Name) and base.id in classes:
-                    found |= of(classes[base.id])
-            return found
 
-        known[path] = {f"{name}.{method}" for name, node in classes.items() for method in of(node)}
-    return known[path]
-
-
-def fault_of(test, feature):
+def fault_of(test):
     """Why a test cannot be found; nothing: it is there."""
     name, _, part = test.partition(" ")
     path = TESTS / name
-    if not path.is_file():
-        return f"tests/{name} is no file"
-    if path.suffix == ".table":
-        row = part or feature
-        return None if any(columns[0] == row for columns in rows(path)) else f"tests/{name} has no row {row}"
-    if part and part not in methods(path):
-        return f"tests/{name} has no {part}"
+    if path.suffix != ".py" or not path.is_file():
+        return f"tests/{name} is no program"
+    kind, _, method = part.partition(".")
+    if part and not (path.name.startswith("test_") and {CASE, method} <= tests_of(path).get(kind, set())):
+        return f"tests/{name} has no test {part}"
     return None
 
 
-def waiting(test, feature):
-    """What the row of a table says is not built yet."""
-    name, _, part = test.partition(" ")
-    if not name.endswith(".table"):
-        return ""
-    said = next(columns for columns in rows(TESTS / name) if columns[0] == (part or feature))
-    return said[3].removeprefix("waits:").strip() if len(said) > 3 else ""
+def faults_of(what, tests):
+    return [f"{what}: {fault}" for fault in map(fault_of, map(str.strip, tests.split(","))) if fault]
 
 
 def main():
-    faults, waits, counts = [], [], Counter()
-    for feature, state, where in rows(HERE / "inventory.list"):
-        if where.startswith("waits:"):
-            counts["waits"] += 1
-            waits.append(f"{feature}: {where.removeprefix('waits:').strip()}")
-        elif state == "n/a":
-            counts[state] += 1
-            if len(where) < 10:
-                faults.append(f"{feature}: n/a needs a reason")
-        elif state == "works":
-            fault = fault_of(where, feature)
-            part = "" if fault else waiting(where, feature)
-            counts["waits" if part else state] += 1
-            if fault:
-                faults.append(f"{feature}: {fault}")
-            if part:
-                waits.append(f"{feature}: {part}")
-        else:
+    faults, states = [], Counter()
+    features = list(rows("inventory.list"))
+    for feature, state, where in features:
+        states[state] += 1
+        if state == "works":
+            faults += faults_of(feature, where)
+        elif state != "n/a":
             faults.append(f"{feature}: {state} is neither works nor n/a")
-    ids = Counter(columns[0] for columns in rows(HERE / "inventory.list"))
+        elif len(where) < 10:
+            faults.append(f"{feature}: n/a needs a reason")
+    ids = Counter(feature for feature, *_ in features)
     faults += [f"{feature} stands there {count} times" for feature, count in ids.items() if count > 1]
     if len(ids) != FEATURES:
         faults.append(f"{len(ids)} features; there are {FEATURES}")
 
-    checks, tested = [columns + [""] for columns in rows(HERE / "durable.list")], 0
-    if [columns[0] for columns in checks] != CHECKS:
-        faults.append(f"durable.list has the checks {[columns[0] for columns in checks]}, not {CHECKS}")
-    for number, tests, wait, *_ in checks:
-        found = [fault_of(test.strip(), "") for test in tests.split(",") if test.strip() != "-"]
-        faults += [f"check {number}: {fault}" for fault in found if fault]
-        if wait:
-            waits.append(f"check {number}: {wait.removeprefix('waits:').strip()}")
-        elif not found:
-            faults.append(f"check {number} has no test")
-        else:
-            tested += 1
-    for wait in waits:
-        print("waits", wait)
+    checks = list(rows("durable.list"))
+    if [number for number, _ in checks] != CHECKS:
+        faults.append(f"durable.list has the checks {[number for number, _ in checks]}, not {CHECKS}")
+    wrong = [found for found in (faults_of(f"check {number}", tests) for number, tests in checks) if found]
+    faults += sum(wrong, [])
     for fault in faults:
         print("FAIL", fault)
-    print(f"features {len(ids)} works {counts['works']} n/a {counts['n/a']} waits {counts['waits']}, "
-          f"checks {len(checks)} tested {tested}, faults {len(faults)}")
+    print(f"features {len(ids)} works {states['works']} n/a {states['n/a']}, checks {len(checks)} tested {len(checks) - len(wrong)}, "
+          f"faults {len(faults)}")
     return 1 if faults else 0
 
 

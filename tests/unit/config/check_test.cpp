@@ -52,7 +52,7 @@ TEST_CASE("sizes and times that contradict each other") {
         Pointers{"/store/lock/pollIntervalMs"});
 }
 
-TEST_CASE("fault 33: a heartbeat that is longer than the stall timeout is refused") {
+TEST_CASE("a heartbeat that is longer than the stall timeout is refused") {
   CHECK(pointers_of(R"({"stream":{"heartbeatMs":30000,"stallTimeoutMs":20000}})") == Pointers{"/stream/heartbeatMs"});
   CHECK(pointers_of(R"({"stream":{"heartbeatMs":20000,"stallTimeoutMs":20000}})").empty());
   CHECK(pointers_of(R"({"stream":{"stallTimeoutMs":1000}})").empty());  // the default heartbeat is nobody's wish

@@ -208,7 +208,7 @@ TEST_CASE("the process's own environment has a home") {
   CHECK(environment.at("HOME").starts_with('/'));
 }
 
-TEST_CASE("fault 30: SESSIOND_STATE_DIR stands before the file and behind --state-dir") {
+TEST_CASE("SESSIOND_STATE_DIR stands before the file and behind --state-dir") {
   const Environment named{{"HOME", "/home/x"}, {"SESSIOND_STATE_DIR", "/srv/state"}};
   CHECK(load_config({}, named)->state_dir == "/srv/state");
   CHECK(load_config({}, named, "/option")->state_dir == "/option");

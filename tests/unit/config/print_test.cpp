@@ -65,7 +65,7 @@ TEST_CASE("to_json is plain JSON that is read back as the same configuration") {
   CHECK(to_json(parse_config(text).value()) == text);
 }
 
-TEST_CASE("fault 32: what differs between two configurations is named by its pointer") {
+TEST_CASE("what differs between two configurations is named by its pointer") {
   const Config before;
   Config after;
   CHECK(changed_keys(before, after).empty());

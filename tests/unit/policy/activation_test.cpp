@@ -33,7 +33,7 @@ TEST_CASE("when the agent answers") {
   }
 }
 
-TEST_CASE("fault 22: an introduction is owed in groups and channels, as long as the entry says so") {
+TEST_CASE("an introduction is owed in groups and channels, as long as the entry says so") {
   CHECK(wants_intro("group"));
   CHECK(wants_intro(" Channel"));
   CHECK_FALSE(wants_intro("direct"));

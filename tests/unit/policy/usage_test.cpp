@@ -7,7 +7,7 @@
 using namespace sessiond;
 using namespace sessiond::policy;
 
-TEST_CASE("fault 29: usage in each provider's words") {
+TEST_CASE("usage in each provider's words") {
   struct Case {
     std::string_view usage;
     std::int64_t input, output, cache_read, cache_write, total;
@@ -40,7 +40,7 @@ TEST_CASE("fault 29: usage in each provider's words") {
   CHECK_FALSE(read_usage("[1]"));
 }
 
-TEST_CASE("fault 19: counters end at 2^53") {
+TEST_CASE("counters end at 2^53") {
   CHECK(counted("9223372036854775807") == most_counted);
   CHECK(counted("123456789012345678901234567890") == most_counted);
   CHECK(counted("1e400") == most_counted);

@@ -290,19 +290,19 @@ TEST_CASE("any bytes: what is accepted is canonical and stays so, views stay ins
   }
 }
 
-TEST_CASE("fault 27: ids of new sessions have no two dots") {
+TEST_CASE("ids of new sessions have no two dots") {
   CHECK(check_session_id("a..b"));  // another program's is served
   CHECK_FALSE(check_new_session_id("a..b"));
   CHECK(check_new_session_id("a.b"));
 }
 
-TEST_CASE("fault 53: no new id ends where a topic begins") {
+TEST_CASE("no new id ends where a topic begins") {
   CHECK(check_session_id("a-topic"));
   CHECK_FALSE(check_new_session_id("a-topic"));
   CHECK(check_new_session_id("a-topics"));
 }
 
-TEST_CASE("fault 27: keys are one session but for case that carries meaning") {
+TEST_CASE("keys are one session but for case that carries meaning") {
   CHECK(same_key("agent:main:slack:channel:AbC", "AGENT:main:slack:channel:aBc"));
   CHECK(same_key("agent:main:matrix:channel:!AbC:hs", "agent:MAIN:Matrix:Channel:!AbC:hs"));
   CHECK_FALSE(same_key("agent:main:matrix:channel:!AbC:hs", "agent:main:matrix:channel:!aBc:hs"));

@@ -187,7 +187,7 @@ TEST_CASE("known ends: a torn record says what it said before, and is made anew"
   CHECK_FALSE(look(folder.open()));
 }
 
-TEST_CASE("fault 7: known ends: a damaged record is made anew with all that stands there, so nothing is told twice") {
+TEST_CASE("known ends: a damaged record is made anew with all that stands there, so nothing is told twice") {
   const Folder folder;
   folder.write("a.jsonl", "one\n");
   folder.write("b.jsonl", "two\n");

@@ -493,7 +493,7 @@ TEST_CASE("a transcript that another program has locked waits, the others do not
   CHECK_FALSE(fs::exists(lock));
 }
 
-TEST_CASE("fault 5: the header is no entry, whatever its id") {
+TEST_CASE("the header is no entry, whatever its id") {
   TempDir dir;
   fs::create_directories((dir.path() / file).parent_path());
   const auto lines = plan({"s"});  // the header's id is s
@@ -505,7 +505,7 @@ TEST_CASE("fault 5: the header is no entry, whatever its id") {
   CHECK(count_of(dir.read(file), "text of s") == 1);
 }
 
-TEST_CASE("fault 54: a foreign line with the id of ours keeps ours not out, and is told") {
+TEST_CASE("a foreign line with the id of ours keeps ours not out, and is told") {
   TempDir dir;
   fs::create_directories((dir.path() / file).parent_path());
   const auto lines = plan({"a", "b"});
@@ -528,7 +528,7 @@ TEST_CASE("fault 54: a foreign line with the id of ours keeps ours not out, and 
   }
 }
 
-TEST_CASE("fault 11: lines that come further behind than was told are told") {
+TEST_CASE("lines that come further behind than was told are told") {
   TempDir dir;
   TranscriptWriter appender(dir.path());
   const auto lines = plan({"a", "b", "c"});

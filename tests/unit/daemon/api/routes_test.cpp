@@ -161,7 +161,7 @@ std::map<std::string, std::set<std::string>> documented_query() {
 
 }  // namespace
 
-TEST_CASE("fault 26: a route takes the query parameters that openapi.json names, and no others") {
+TEST_CASE("a route takes the query parameters that openapi.json names, and no others") {
   const World world;
   const auto told = documented_query();
   std::set<std::string> any;

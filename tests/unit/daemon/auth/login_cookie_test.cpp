@@ -33,7 +33,7 @@ TEST_CASE("a login cookie names its token until it ends, is logged out, or was c
   CHECK_FALSE(cookies.token_of(cookie, 1000));
 }
 
-TEST_CASE("fault 12: a logout is kept, whatever others log out") {
+TEST_CASE("a logout is kept, whatever others log out") {
   const journal_test::TempDir dir;
   const auto path = dir.path() / "logouts";
   LoginCookies cookies(path, "secret");

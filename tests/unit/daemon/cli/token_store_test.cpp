@@ -92,7 +92,7 @@ TEST_CASE("without a daemon tokens.json is written itself") {
     CHECK(problem.detail.contains("there is no state directory " + state.native()));
     CHECK(problem.detail.contains("SESSIOND_STATE_DIR"));
   }
-  CHECK_FALSE(fs::exists(state));  // fault 30: no command makes one by the way
+  CHECK_FALSE(fs::exists(state));  // no command makes one by the way
   fs::create_directory(state);
   CHECK(store.list().value().empty());
 

@@ -181,7 +181,7 @@ TEST_CASE("activation and the introduction") {
   World world;
   const Decision first = world.run(in_group());
   CHECK(at(first.body, "activate") == "false");
-  CHECK(at(first.body, "systemIntro") == "false");  // fault 22: it goes with the first that activates
+  CHECK(at(first.body, "systemIntro") == "false");  // it goes with the first that activates
   CHECK(world.field(group, "groupActivationNeedsSystemIntro") == "true");
   Inbound mentioned = in_group();
   mentioned.mentioned = true;

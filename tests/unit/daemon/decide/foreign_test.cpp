@@ -117,7 +117,7 @@ TEST_CASE("what we deleted stays deleted") {
   CHECK(world.state.size() == 0);
 }
 
-TEST_CASE("fault 38: a deletion stands though a foreign change of the entry is still to be written") {
+TEST_CASE("a deletion stands though a foreign change of the entry is still to be written") {
   World world;
   world.store("k", R"({"sessionId":"s","a":1})");
   sessions::ForeignChange first;

@@ -7,7 +7,7 @@
 using namespace sessiond;
 using namespace sessiond::decide;
 
-TEST_CASE("fault 1: ids are the bytes of their source, each byte used once") {
+TEST_CASE("ids are the bytes of their source, each byte used once") {
   std::size_t asked = 0;
   IdSource ids([&asked](std::span<unsigned char> into) {
     for (unsigned char& byte : into) byte = static_cast<unsigned char>(asked++);
@@ -24,7 +24,7 @@ TEST_CASE("fault 1: ids are the bytes of their source, each byte used once") {
   }
 }
 
-TEST_CASE("fault 52: timestamp ids of one millisecond are different, and of a clock that steps back") {
+TEST_CASE("timestamp ids of one millisecond are different, and of a clock that steps back") {
   IdSource ids = counted_ids();
   std::set<std::string> seen;
   constexpr int of_one_moment = 70'000;  // more than there are of one millisecond
@@ -32,7 +32,7 @@ TEST_CASE("fault 52: timestamp ids of one millisecond are different, and of a cl
   for (int n = 0; n < 1'200; ++n) CHECK(seen.insert(ids.timestamp_id(1'795'298'399'000 + n)).second);
 }
 
-TEST_CASE("fault 52: an id that something bears is drawn again") {
+TEST_CASE("an id that something bears is drawn again") {
   World world;
   // Every byte is the same until the source is told to go on.
   unsigned char byte = 1;
@@ -47,7 +47,7 @@ TEST_CASE("fault 52: an id that something bears is drawn again") {
   CHECK(world.session("agent:main:k").session_id != first);
 }
 
-TEST_CASE("fault 2: who may take an id that only files bear") {
+TEST_CASE("who may take an id that only files bear") {
   World world;
   world.on_disk["lies"] = {.transcripts = true};
   world.on_disk["old"] = {.archives = {"old.jsonl.deleted.2026-02-21T21-31-50.885Z"}};
@@ -103,7 +103,7 @@ TEST_CASE("an SDK session id has one session, in all agents") {
   CHECK(sdk_hashes(world.state).size() == 2);
 }
 
-TEST_CASE("fault 50: what a listing found of an archive is its record's") {
+TEST_CASE("what a listing found of an archive is its record's") {
   AgentState state("main");
   const std::string name = "a.jsonl.deleted.2026-02-21T21-31-50.885Z";
   state.archives.add({.time = 9, .session_id = "a", .archived_as = {name}});

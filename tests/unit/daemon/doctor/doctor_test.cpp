@@ -282,7 +282,7 @@ TEST_CASE("the journal: damage is placed, and judged as the next start will") {
   REQUIRE(segments.size() > 2);
   const fs::path last = segments.back();
   const std::string tail = Tree::read(last);
-  SUBCASE("fault 47: a torn last batch, the normal mark of a kill") {
+  SUBCASE("a torn last batch, the normal mark of a kill") {
     Tree::write(last, tail + "0123abcd {\"seq\":21,\"ev");
     const Report report = tree.examine();
     CHECK(faults(report).empty());

@@ -100,7 +100,7 @@ journal::Bytes purge_of(std::uint64_t seq) {
 
 }  // namespace
 
-TEST_CASE("fault 6: a purge that is repeated leaves a newer file of its name") {
+TEST_CASE("a purge that is repeated leaves a newer file of its name") {
   const TempDir dir;
   const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
   const std::atomic<bool> adopting{false};
@@ -129,7 +129,7 @@ TEST_CASE("fault 6: a purge that is repeated leaves a newer file of its name") {
   CHECK_FALSE(std::filesystem::exists(file));
 }
 
-TEST_CASE("fault 6: a purge that was killed between rename and record destroys only what it renamed") {
+TEST_CASE("a purge that was killed between rename and record destroys only what it renamed") {
   const TempDir dir;
   const Paths paths(dir.path(), "agents/{agentId}/sessions/sessions.json");
   const std::atomic<bool> adopting{false};
@@ -146,7 +146,7 @@ TEST_CASE("fault 6: a purge that was killed between rename and record destroys o
   CHECK_FALSE(std::filesystem::exists(folder / "s.jsonl.deleted.2026-02-21T21-31-50.885Z"));
 }
 
-TEST_CASE("fault 50: records of archives outlive a torn line, and dead ones go") {
+TEST_CASE("records of archives outlive a torn line, and dead ones go") {
   const TempDir dir;
   const auto path = dir.path() / "archives" / "main.jsonl";
   const decide::ArchiveRecord kept{

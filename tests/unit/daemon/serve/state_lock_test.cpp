@@ -116,8 +116,7 @@ TEST_CASE("a pid that was given to another process, or that is another host's, i
   CHECK(owner.state() == doctor::StateOwner::State::elsewhere);
 }
 
-TEST_CASE(
-    "fault 46: a daemon waits for a command that is none, and is told who that is; for another daemon it does not") {
+TEST_CASE("a daemon waits for a command that is none, and is told who that is; for another daemon it does not") {
   TempDir dir;
   std::vector<std::string> waited;
   std::optional<StateLock> held;

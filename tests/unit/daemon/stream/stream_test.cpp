@@ -284,7 +284,7 @@ TEST_CASE("a gap: older than what is kept") {
   CHECK(std::ranges::adjacent_find(ids) == ids.end());
 }
 
-TEST_CASE("fault 44: hello.oldest counts what the tail holds, and that is served without a gap") {
+TEST_CASE("hello.oldest counts what the tail holds, and that is served without a gap") {
   config::Config config;
   config.journal.segment_bytes = 2000;
   config.journal.max_bytes = 6000;

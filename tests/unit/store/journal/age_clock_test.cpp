@@ -36,7 +36,7 @@ struct World {
   }
 };
 
-TEST_CASE_FIXTURE(World, "fault 10: the clock of ages goes with the machine, however the wall clock is set") {
+TEST_CASE_FIXTURE(World, "the clock of ages goes with the machine, however the wall clock is set") {
   auto clock = open();
   CHECK(clock->now() == begun);
   pass(hour);
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(World, "fault 10: the clock of ages goes with the machine, how
   }
 }
 
-TEST_CASE_FIXTURE(World, "fault 10: without its file the clock of ages begins at what is known, never far behind it") {
+TEST_CASE_FIXTURE(World, "without its file the clock of ages begins at what is known, never far behind it") {
   CHECK(open(begun - hour)->now() == begun);
   for (const char* text : {"", "{", "[]", "{\"time\":-1,\"sinceBoot\":0}", "{\"time\":1e300,\"sinceBoot\":0}",
                            "{\"time\":9223372036854775807,\"sinceBoot\":0}"}) {
@@ -82,7 +82,7 @@ TEST_CASE_FIXTURE(World, "fault 10: without its file the clock of ages begins at
   CHECK(without(0, 0) == 0);
 }
 
-TEST_CASE_FIXTURE(World, "fault 10: events grow old by the clock of ages") {
+TEST_CASE_FIXTURE(World, "events grow old by the clock of ages") {
   auto clock = open();
   CHECK(clock->older_than(64 * hour, 10) == 0);
   machine.wall_ms += 100 * hour;

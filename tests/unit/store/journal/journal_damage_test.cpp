@@ -275,7 +275,7 @@ Followed follow(const Journal& journal, std::uint64_t from) {
   return out;
 }
 
-TEST_CASE("fault 7: damage anywhere before what recovery needs is stepped over, and every other event is given") {
+TEST_CASE("damage anywhere before what recovery needs is stepped over, and every other event is given") {
   const TempDir dir;
   const auto names = many_segments(dir.path());
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -306,7 +306,7 @@ TEST_CASE("fault 7: damage anywhere before what recovery needs is stepped over, 
   }
 }
 
-TEST_CASE("fault 7: what recovery needs is refused, whole segments that are gone included") {
+TEST_CASE("what recovery needs is refused, whole segments that are gone included") {
   const TempDir dir;
   const auto names = many_segments(dir.path());
   const std::uint64_t third = journal::parse_segment_name(names[2])->first;
@@ -345,7 +345,7 @@ TEST_CASE("fault 7: what recovery needs is refused, whole segments that are gone
   }
 }
 
-TEST_CASE("fault 51: without indexes an old journal is not read through before it can be used, and gets them") {
+TEST_CASE("without indexes an old journal is not read through before it can be used, and gets them") {
   const TempDir dir;
   const auto names = many_segments(dir.path());
   const auto idx = [&](std::size_t i) { return dir.path() / fs::path(names[i]).replace_extension(".idx"); };
@@ -366,7 +366,7 @@ TEST_CASE("fault 51: without indexes an old journal is not read through before i
   CHECK(journal->check().done());
 }
 
-TEST_CASE("fault 47: torn batches go with their segment, and with retention") {
+TEST_CASE("torn batches go with their segment, and with retention") {
   const TempDir dir;
   const auto names = many_segments(dir.path());
   write_file(dir.path() / (names[0] + ".torn.2026-01-01T00-00-00.000Z"), "half");
@@ -384,7 +384,7 @@ TEST_CASE("fault 47: torn batches go with their segment, and with retention") {
   CHECK(count_files(dir.path(), ".torn.") == 0);
 }
 
-TEST_CASE("fault 41: a reader whose segment retention takes is told that it is gone, never anything else") {
+TEST_CASE("a reader whose segment retention takes is told that it is gone, never anything else") {
   const TempDir dir;
   TestJournal journal({.dir = dir.path(), .segment_bytes = 200, .max_bytes = 1});
   constexpr std::uint64_t last = 600;

@@ -8,7 +8,7 @@
 
 using namespace sessiond;
 
-TEST_CASE("fault 43: values are the same by what they say") {
+TEST_CASE("values are the same by what they say") {
   const std::vector<std::vector<std::string>> groups{
       {R"("é")", R"("\u00e9")", R"("\u00E9")"},
       {R"("😀")", R"("\ud83d\ude00")"},
@@ -58,14 +58,14 @@ TEST_CASE("fault 43: values are the same by what they say") {
   }
 }
 
-TEST_CASE("fault 43: deep values are compared, however deep") {
+TEST_CASE("deep values are compared, however deep") {
   const std::string open(4000, '[');
   const std::string close(4000, ']');
   CHECK(json::same(open + "1" + close, open + " 1 " + close));
   CHECK_FALSE(json::same(open + "1" + close, open + "2" + close));
 }
 
-TEST_CASE("fault 43: an entry that is spelt anew is no change") {
+TEST_CASE("an entry that is spelt anew is no change") {
   const auto named = [](std::string key, std::string_view entry) {
     return sessions::NamedEntry{.key = std::move(key), .entry = std::make_shared<const std::string>(entry)};
   };

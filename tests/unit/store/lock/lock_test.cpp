@@ -266,7 +266,7 @@ std::string host_of_earlier_boot(bool machine) {
 
 }  // namespace
 
-TEST_CASE("fault 45: a lock of an earlier boot of this machine is evicted at once") {
+TEST_CASE("a lock of an earlier boot of this machine is evicted at once") {
   Place place;
   std::string host;
   SUBCASE("with the machine id") { host = host_of_earlier_boot(true); }
@@ -280,7 +280,7 @@ TEST_CASE("fault 45: a lock of an earlier boot of this machine is evicted at onc
   CHECK_FALSE(place.evictions[0].presumed);
 }
 
-TEST_CASE("fault 45: a lock of another machine is kept, whatever its boot") {
+TEST_CASE("a lock of another machine is kept, whatever its boot") {
   CHECK(store::where_ran(store::host_identity(), false) == store::Host::here);
   CHECK(store::where_ran(host_of_earlier_boot(true), false) ==
         (store::host_identity().starts_with("-:") ? store::Host::elsewhere : store::Host::earlier_boot));
@@ -294,7 +294,7 @@ TEST_CASE("fault 45: a lock of another machine is kept, whatever its boot") {
   CHECK(store::where_ran("", true) == store::Host::elsewhere);
 }
 
-TEST_CASE("fault 45: what does not say where it was written is judged by this boot's beginning") {
+TEST_CASE("what does not say where it was written is judged by this boot's beginning") {
   TempDir dir;
   const auto seen_with = [&](std::string_view payload, std::int64_t ctime_ns) {
     std::ofstream(dir / "x.lock") << payload;
@@ -317,7 +317,7 @@ TEST_CASE("fault 45: what does not say where it was written is judged by this bo
   CHECK_FALSE(seen_with(fmt::format(R"({{"pid":{},"host":"{}"}})", ::getpid(), store::host_identity()), boot - hour));
 }
 
-TEST_CASE("fault 45: an empty lock has lost its maker after seconds, not after `stale`") {
+TEST_CASE("an empty lock has lost its maker after seconds, not after `stale`") {
   Place place;
   place.foreign_lock("");
   const LockOptions options{.timeout = 60s, .poll_interval = 10ms, .stale = 1h};
@@ -327,7 +327,7 @@ TEST_CASE("fault 45: an empty lock has lost its maker after seconds, not after `
   CHECK(place.evictions[0].presumed);
 }
 
-TEST_CASE("fault 49: lock names that kills left beside transcripts are swept with those of the store") {
+TEST_CASE("lock names that kills left beside transcripts are swept with those of the store") {
   TempDir dir;
   const pid_t dead = dead_pid();
   const auto make = [&](std::string_view target, pid_t pid, std::string_view payload) {

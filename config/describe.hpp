@@ -242,7 +242,8 @@ void describe(Visitor& v, AConfig& c) {
   });
   v.group("messages", "What is checked of appended messages.", [&] {
     v.key("pairs", c.content.messages.pairs, Any{},
-          "A tool's result without its call, or a call without its result. warn: the reply names it. strict: 422. "
+          "A tool's result without its call, or a call without its result. warn: the reply names it. strict: a result "
+          "whose id no message of the transcript calls is 422. "
           "view=llm is complete in any case.");
   });
   v.group("transcripts", "What is stored of messages.", [&] {

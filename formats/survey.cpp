@@ -4,8 +4,8 @@
 
 #include "formats/document.hpp"
 #include "policy/context/view.hpp"
+#include "store/json/raw_json.hpp"
 #include "store/names.hpp"
-#include "store/utf8.hpp"
 #include "transcripts/conversation.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
@@ -23,7 +23,7 @@ std::string text_in(std::string_view message) {
 }  // namespace
 
 ReadEntry::ReadEntry(std::string_view stored) {
-  line = store::as_utf8(stored, repaired_);
+  line = json::as_sent(stored, repaired_);
   fields = transcripts::read_fields(line);
   if (fields.shape == transcripts::EntryShape::unreadable) return;
   std::tie(type, body) = transcripts::spoken_of(fields, line, held_);

@@ -99,16 +99,29 @@ std::optional<std::int64_t> started_at(const SessionTimes& times, std::int64_t n
   return started > now ? std::min(started, bounded(times.last_interaction)) : started;
 }
 
+// What follows the name that a command bears: "@my_bot hello" is " hello". Without such a name the text itself.
+std::string_view without_name(std::string_view after) {
+  if (!after.starts_with('@')) return after;
+  const auto is_of_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  };
+  const auto end = std::find_if_not(after.begin() + 1, after.end(), is_of_name);
+  return end == after.begin() + 1 ? after : after.substr(static_cast<std::size_t>(end - after.begin()));
+}
+
 }  // namespace
 
-std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers) {
+std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers,
+                                              bool addressed) {
   text = store::trim(text);
   std::optional<std::string_view> rest;
   std::size_t longest = 0;
   for (const std::string_view given : triggers) {
     const std::string_view trigger = store::trim(given);
     if (trigger.size() <= longest || !store::starts_with_nocase(text, trigger)) continue;
-    const std::string_view after = text.substr(trigger.size());
+    std::string_view after = text.substr(trigger.size());
+    if (addressed && trigger.starts_with('/')) after = without_name(after);
     if (!after.empty() && store::trim(after.substr(0, 1)).size() == 1) continue;  // "/newest" is not "/new"
     longest = trigger.size();
     rest = store::trim(after);

@@ -15,8 +15,10 @@
 namespace sessiond::policy {
 
 // Returns what follows the trigger, trimmed, if `text` is a trigger or begins with one and whitespace. Ignores case;
-// the longest trigger that matches counts. The result is a view into `text`.
-std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers);
+// the longest trigger that matches counts. `addressed`: the agent was meant, so that a command may name it, as Telegram
+// writes it in groups: "/new@my_bot hello". The result is a view into `text`.
+std::optional<std::string_view> match_trigger(std::string_view text, const std::vector<std::string>& triggers,
+                                              bool addressed);
 
 // Returns the text after the mention that it begins with (`<@U1> …`, `@name …`). Returns the text itself when there is
 // no mention, and for `@name` when nothing follows it.

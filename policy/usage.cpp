@@ -11,41 +11,89 @@ namespace sessiond::policy {
 namespace {
 
 // The numbers of a usage object, by the first of their names that has a number.
-enum Number : std::uint8_t { input, output, thoughts, cache_read, cache_write, cached_within, total, numbers };
+enum Number : std::uint8_t { input, output, thoughts, cache_read, cache_write, total, numbers };
 struct Name {
   std::string_view name;
   Number number;
+  std::string_view member{};  // of the object that it names, which has the number
 };
-constexpr std::array<Name, 22> names{{{"input", input},
+constexpr std::array<Name, 32> names{{{"input", input},
                                       {"inputTokens", input},
+                                      {"inputTokens", input, "total"},
                                       {"input_tokens", input},
                                       {"prompt_tokens", input},
                                       {"promptTokenCount", input},
                                       {"output", output},
                                       {"outputTokens", output},
+                                      {"outputTokens", output, "total"},
                                       {"output_tokens", output},
                                       {"completion_tokens", output},
                                       {"candidatesTokenCount", output},
                                       {"thoughtsTokenCount", thoughts},
+                                      {"prompt_tokens_details", cache_read, "cached_tokens"},
+                                      {"input_tokens_details", cache_read, "cached_tokens"},
+                                      {"inputTokenDetails", cache_read, "cacheReadTokens"},
+                                      {"inputTokenDetails", cache_write, "cacheWriteTokens"},
+                                      {"inputTokens", cache_read, "cacheRead"},
+                                      {"inputTokens", cache_write, "cacheWrite"},
+                                      {"cached_tokens", cache_read},
+                                      {"cachedContentTokenCount", cache_read},
+                                      {"prompt_cache_hit_tokens", cache_read},
                                       {"cacheRead", cache_read},
+                                      {"cacheReadInputTokens", cache_read},
+                                      {"cachedInputTokens", cache_read},
                                       {"cache_read_input_tokens", cache_read},
                                       {"cacheWrite", cache_write},
+                                      {"cacheWriteInputTokens", cache_write},
                                       {"cache_creation_input_tokens", cache_write},
-                                      {"prompt_tokens_details", cached_within},
-                                      {"input_tokens_details", cached_within},
-                                      {"cached_tokens", cached_within},
-                                      {"cachedContentTokenCount", cached_within},
                                       {"totalTokens", total},
                                       {"total_tokens", total},
                                       {"totalTokenCount", total}}};
 
-// Reads a member: a number, or the cached tokens that are included in the prompt's, as in OpenAI's
-// {"prompt_tokens_details":{"cached_tokens":n}}.
+// How a provider counts: by the names of the prompt's tokens and of those that a cache had.
+enum class Cache : std::uint8_t { within, beside };  // the prompt's tokens
+struct Spelling {
+  std::string_view prompt, cached;
+  Cache cache;
+  bool whole_total;  // the total has all parts, and maybe more
+};
+constexpr std::array<Spelling, 13> spellings{{
+    {"input", "cacheRead", Cache::beside, false},                          // OpenClaw, Pi
+    {"input_tokens", "cache_read_input_tokens", Cache::beside, false},     // Anthropic
+    {"input_tokens", "input_tokens_details", Cache::within, true},         // OpenAI, Responses
+    {"prompt_tokens", "prompt_tokens_details", Cache::within, true},       // OpenAI, Chat Completions
+    {"prompt_tokens", "cache_read_input_tokens", Cache::within, true},     // MiniMax
+    {"prompt_tokens", "cached_tokens", Cache::within, true},               // Moonshot
+    {"prompt_tokens", "prompt_cache_hit_tokens", Cache::within, true},     // DeepSeek
+    {"promptTokenCount", "cachedContentTokenCount", Cache::within, true},  // Google
+    {"inputTokens", "cacheReadInputTokens", Cache::beside, false},         // Bedrock
+    {"inputTokens", "cachedInputTokens", Cache::beside, false},            // AI SDK 5
+    {"inputTokens", "inputTokenDetails", Cache::within, true},             // AI SDK 6
+    {"inputTokens", "inputTokens", Cache::within, true},                   // its providers
+    {"input_tokens", "cached_tokens", Cache::within, true},
+}};
+
+// The spelling of a usage object; null: it is none of them. Where nothing tells of a cache, it does not matter where
+// that is counted, but for `inputTokens`, whose totals differ.
+const Spelling* spelling_of(std::string_view prompt, std::string_view cached) {
+  const auto found = std::ranges::find_if(spellings, [&](const Spelling& one) {
+    return one.prompt == prompt && (one.cached == cached || (cached.empty() && prompt != "inputTokens"));
+  });
+  return found == spellings.end() ? nullptr : &*found;
+}
+
+// The name of the tokens that were read from a cache, where a provider tells only of those that were written to one.
+std::string_view read_name_of(std::string_view written) {
+  if (written == "cacheWrite") return "cacheRead";
+  if (written == "cacheWriteInputTokens") return "cacheReadInputTokens";
+  return written == "cache_creation_input_tokens" ? "cache_read_input_tokens" : written;
+}
+
 std::optional<std::int64_t> number_in(const Name& name, std::string_view value) {
-  if (!name.name.ends_with("_details")) return counted(value);
+  if (name.member.empty()) return counted(value);
   if (json::kind(value) != json::Kind::object) return {};
-  const auto cached = json::find(value, "cached_tokens");
-  return cached ? counted(*cached) : std::nullopt;
+  const auto member = json::find(value, name.member);
+  return member ? counted(*member) : std::nullopt;
 }
 
 }  // namespace
@@ -64,26 +112,35 @@ std::optional<std::int64_t> counted(std::string_view raw) {
 
 std::optional<TokenUsage> read_usage(std::string_view usage) {
   if (usage.empty() || json::kind(usage) != json::Kind::object) return {};
-  std::array<std::size_t, numbers> ranks{};
-  ranks.fill(names.size());
-  std::array<std::optional<std::int64_t>, numbers> found{};
+  struct Found {
+    std::size_t rank = names.size();
+    std::int64_t tokens = 0;
+    std::string_view name{};
+  };
+  std::array<Found, numbers> found{};
   std::string held;
   for (const json::Member& member : json::members(usage)) {
-    const auto name = std::ranges::find(names, name_of(member, held), &Name::name);
-    const auto rank = static_cast<std::size_t>(name - names.begin());
-    if (name == names.end() || ranks[name->number] < rank) continue;
-    const auto number = number_in(*name, member.value);
-    if (!number) continue;
-    ranks[name->number] = rank;
-    found[name->number] = number;
+    const std::string_view name = name_of(member, held);
+    for (std::size_t rank = 0; rank < names.size(); ++rank) {
+      if (names[rank].name != name) continue;
+      Found& there = found[names[rank].number];
+      if (there.rank < rank) continue;
+      if (const auto tokens = number_in(names[rank], member.value)) there = {rank, *tokens, names[rank].name};
+    }
   }
-  TokenUsage out;
-  out.input = found[input].value_or(0);
-  out.output = add_counted(found[output].value_or(0), found[thoughts].value_or(0));
-  out.cache_write = found[cache_write].value_or(0);
-  out.cache_read = found[cached_within] ? *found[cached_within] : found[cache_read].value_or(0);
-  if (found[cached_within]) out.input = std::max<std::int64_t>(out.input - *found[cached_within], 0);
-  out.total = found[total].value_or(out.sum());
+  TokenUsage out{.input = found[input].tokens,
+                 .output = add_counted(found[output].tokens, found[thoughts].tokens),
+                 .cache_read = found[cache_read].tokens,
+                 .cache_write = found[cache_write].tokens};
+  const std::string_view read_name = found[cache_read].name;
+  const Spelling* spelling =
+      spelling_of(found[input].name, read_name.empty() ? read_name_of(found[cache_write].name) : read_name);
+  const std::int64_t cached = add_counted(out.cache_read, out.cache_write);
+  const bool is_within = spelling != nullptr ? spelling->cache == Cache::within : cached <= out.input;
+  if (is_within) out.input = std::max<std::int64_t>(out.input - cached, 0);
+  const std::int64_t given = found[total].tokens;
+  out.total = found[total].name.empty() ? out.sum() : given;
+  out.used = spelling != nullptr && !spelling->whole_total ? out.sum() : std::max(out.sum(), given);
   return out;
 }
 

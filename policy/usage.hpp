@@ -24,14 +24,15 @@ struct TokenUsage {
   std::int64_t cache_read = 0;
   std::int64_t cache_write = 0;
   std::int64_t total = 0;  // as given, else sum()
+  std::int64_t used = 0;   // of the model's window: sum(), and more where the provider's total has what no part tells
 
   std::int64_t sum() const { return add_counted(add_counted(input, output), add_counted(cache_read, cache_write)); }
 };
 
-// Reads a `usage` object as OpenClaw (input, cacheRead), Anthropic (input_tokens, cache_read_input_tokens), OpenAI
-// (prompt_tokens, input_tokens, …_tokens_details.cached_tokens), Google (promptTokenCount) or camelCase (inputTokens)
-// spell it. OpenAI and Google include cached tokens in the prompt's, the others do not. Returns nothing when it is not
-// an object.
+// Reads a `usage` object in the spelling of OpenClaw, Anthropic, OpenAI, Google, Bedrock, MiniMax, Moonshot, DeepSeek
+// or the AI SDK. usage.cpp has a table of them: some count cached tokens within the prompt's, others beside them, and
+// not every total is of all. Of another spelling the greater of total and parts is used, and its cache counts beside
+// the prompt only where it has more. Returns nothing when it is not an object.
 std::optional<TokenUsage> read_usage(std::string_view usage);
 
 // Reads cost.total of a `usage` object, in USD, as microcents: USD times 10^8, rounded, 0 to most_counted. 0 when there

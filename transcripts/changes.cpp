@@ -110,7 +110,10 @@ void add_later(ShownChanges& onto, const ShownChanges& later) {
   }
 }
 
-std::string edit_in(std::string_view line) { return std::string(json::find(line, "data").value_or("")); }
+std::string edit_in(std::string_view line) {
+  std::string held;
+  return std::string(json::find(json::as_sent(line, held), "data").value_or(""));
+}
 
 std::string edited_text(const ShownChange& change) {
   if (const auto content = json::find(change.edit, "content")) return text_of(*content);

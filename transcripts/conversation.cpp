@@ -6,7 +6,6 @@
 #include <ranges>
 
 #include "store/try.hpp"
-#include "store/utf8.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::transcripts {
@@ -71,8 +70,8 @@ context::Line line_of(std::uint64_t seq, std::string_view line) {
   EntryFields fields = read_fields(line);
   context::Line out{.seq = seq, .id = entry_id(fields, line, seq)};
   std::string repaired;
-  if (store::invalid_utf8(line)) {
-    line = repaired = store::replace_invalid_utf8(line);
+  if (const std::string_view sent = json::as_sent(line, repaired); sent.data() != line.data()) {
+    line = sent;
     fields = read_fields(line);
   }
   if (fields.shape == EntryShape::unreadable) return out;
@@ -109,6 +108,25 @@ struct Shown {
   }
 };
 
+bool has_header(const Transcript& transcript) { return transcript.tail().has_header; }
+bool has_header(const MemoryTranscript& /*transcript*/) { return false; }
+
+// Returns the seq of the first entry that a checkpoint keeps; nothing: it keeps none. Version 1 of the format has an
+// index instead of an id, which counts the lines of the file with the header.
+template <class Source>
+Result<std::optional<std::uint64_t>> first_kept(Source& source, const StoredLine& checkpoint, const Path& path) {
+  const auto is_kept = [&](std::uint64_t seq) { return seq < checkpoint.seq && path.has(seq); };
+  if (const std::string id = json::string_at(checkpoint.line, "firstKeptEntryId").value_or(""); !id.empty()) {
+    TRY(const auto found, source.find(id, [&](std::string_view, std::uint64_t seq) { return is_kept(seq); }));
+    return found ? std::optional(found->seq) : std::nullopt;
+  }
+  const auto index = json::int_at(checkpoint.line, "firstKeptEntryIndex");
+  if (json::find(checkpoint.line, "firstKeptEntryId")) return std::nullopt;
+  if (!index || *index < 1 || !has_header(source) || !is_kept(static_cast<std::uint64_t>(*index - 1)))
+    return std::nullopt;
+  return static_cast<std::uint64_t>(*index - 1);
+}
+
 template <class Source>
 Result<Shown> shown_of(Source& source, const Landmarks& marks, std::optional<std::uint64_t> through) {
   Shown out;
@@ -127,12 +145,8 @@ Result<Shown> shown_of(Source& source, const Landmarks& marks, std::optional<std
     return false;
   }));
   assert(out.checkpoint);
-  const std::string kept = json::string_at(out.checkpoint->line, "firstKeptEntryId").value_or("");
-  if (!kept.empty()) {
-    TRY(const auto first,
-        source.find(kept, [&](std::string_view, std::uint64_t seq) { return seq < at && out.path.has(seq); }));
-    if (first) out.before = out.path.between(first->seq, at - 1);
-  }
+  TRY(const auto first, first_kept(source, *out.checkpoint, out.path));
+  if (first) out.before = out.path.between(*first, at - 1);
   if (const std::uint64_t leaf = out.path.spans.back().last; at < leaf) out.after = out.path.between(at + 1, leaf);
   return out;
 }
@@ -299,6 +313,24 @@ Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std:
 }
 
 template <class Source>
+Result<CallIds> calls_in(Source& source, const CallIds& ids) {
+  Landmarks held;
+  TRY(const Landmarks* marks, landmarks_of(source, held));
+  CallIds found;
+  if (marks->lines == 0) return found;
+  const std::vector<SeqSpan> all{{0, marks->lines - 1}};
+  TRY(source.each(all, [&](std::uint64_t seq, std::string_view line) {
+    // In each spelling: toolCall, tool_use, tool_calls. An id may be written with escapes.
+    if (!line.contains("toolCall") && !line.contains("tool_")) return true;
+    const context::Line read = line_of(seq, line);
+    for (const context::ToolCall& call : context::read_entry(read.type, read.body).calls)
+      if (ids.contains(call.id)) found.insert(call.id);
+    return found.size() < ids.size();
+  }));
+  return found;
+}
+
+template <class Source>
 Result<KeptEntry> look_up(Source& source, const std::string& entry_id) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
@@ -386,6 +418,11 @@ Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t 
   if (marks->meter) return *marks->meter;
   return measure_anew(transcript, *marks, doom_count);
 }
+
+Result<CallIds> find_calls(Transcript& transcript, const CallIds& ids) {
+  return twice(transcript, [&] { return calls_in(transcript, ids); });
+}
+Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& ids) { return calls_in(transcript, ids); }
 
 Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id) {
   return twice(transcript, [&] { return look_up(transcript, entry_id); });

@@ -2,9 +2,9 @@
 // messages, the last checkpoint, the entries that it keeps, and all that follow. It costs what that part costs, however
 // long the transcript is.
 //
-// The entries that a checkpoint keeps begin with its firstKeptEntryId. If that entry is not on the path, it keeps none.
-// Foreign programs write several entries with one id: the last one on the path, before the checkpoint, is meant.
-// Blocks, like Transcript.
+// The entries that a checkpoint keeps begin with its firstKeptEntryId, or that of version 1, firstKeptEntryIndex. If
+// that entry is not on the path, it keeps none. Foreign programs write several entries with one id: the last one on the
+// path, before the checkpoint, is meant. Blocks, like Transcript.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,12 @@ Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const
 // a checkpoint.
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count);
 Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count);
+
+// Returns those of the ids by which messages of the transcript, on any branch, call tools. Reads it until all are
+// found.
+using CallIds = std::set<std::string, std::less<>>;
+Result<CallIds> find_calls(Transcript& transcript, const CallIds& ids);
+Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& ids);
 
 // An entry that a compaction would keep first, as the path to the leaf has it.
 struct KeptEntry {

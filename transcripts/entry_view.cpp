@@ -136,10 +136,10 @@ std::optional<std::string> view_entry(std::string_view line, std::uint64_t seq, 
   }
   // Derived from the bytes as they are stored.
   const std::string derived = fields.id.empty() ? '"' + derived_id(line, seq) + '"' : std::string();
-  std::string repair;
-  if (store::invalid_utf8(line)) {
-    repair = store::replace_invalid_utf8(line);
-    line = repair;
+  std::string held;
+  const std::string_view sent = view == View::raw ? store::as_utf8(line, held) : json::as_sent(line, held);
+  if (sent.data() != line.data()) {
+    line = sent;
     fields = read_fields(line);
   }
   if (view == View::raw) return fmt::format(R"({{"seq":{},"line":{}}})", seq, line);

@@ -46,10 +46,23 @@ void write_context(json::ObjectWriter& out, const TranscriptSource& source, cons
   out.raw("due", fmt::format(R"({{"compaction":{},"reason":"{}"}})", due == "due", due));
 }
 
-asio::awaitable<Result<context::Meter>> meter_of(Api& api, const TranscriptSource& source, std::int64_t doom_count) {
-  if (source.meter) co_return *source.meter;
-  co_return co_await read_source(
-      api, source, [doom_count](auto& transcript) { return transcripts::measure(transcript, doom_count); });
+// A meter that has forgotten calls is made to count what the view does.
+template <class Source>
+Result<context::Meter> measure(Source& transcript, const std::string& name, const context::Settings& settings) {
+  TRY(context::Meter meter, transcripts::measure(transcript, settings.doom_count));
+  if (!meter.is_cut()) return meter;
+  TRY(const auto conversation, transcripts::read_conversation(transcript, {.bytes = limits::view_bytes, .name = name}));
+  if (conversation.cut) return meter;
+  const context::View view = context::view_of(conversation, {.prune = context::Prune::off}, settings);
+  meter.estimated = view.used - meter.reported.value_or(0);
+  return meter;
+}
+
+asio::awaitable<Result<context::Meter>> meter_of(Api& api, const TranscriptSource& source,
+                                                 const context::Settings& settings) {
+  if (source.meter && !source.meter->is_cut()) co_return *source.meter;
+  co_return co_await read_source(api, source,
+                                 [&](auto& transcript) { return measure(transcript, source.name, settings); });
 }
 
 HandlerResult get_context(Api& api, http::Request& request) {
@@ -57,7 +70,7 @@ HandlerResult get_context(Api& api, http::Request& request) {
   CO_TRY(auto source, co_await source_of(api, request));
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked);
-  CO_TRY(const context::Meter meter, co_await meter_of(api, source, settings.doom_count));
+  CO_TRY(const context::Meter meter, co_await meter_of(api, source, settings));
   json::ObjectWriter out;
   write_context(out, source, settings, window, meter, meter.used());
   out.string("sessionId", source.session_id);
@@ -83,16 +96,24 @@ std::string pruned_json(const context::View& view) {
 
 std::string repaired_json(const context::View& view) {
   std::string out = "[";
-  for (const context::Repaired& one : view.repaired)
-    append_element(out, fmt::format(R"({{"callId":{},"why":"{}"}})", json::quote(one.call_id), one.why));
+  for (const context::Repaired& one : view.repaired) {
+    begin_element(out);
+    json::ObjectWriter writer(out);
+    if (one.entry_id.empty())
+      writer.string("callId", one.call_id);
+    else
+      writer.string("entryId", one.entry_id);
+    writer.string("why", one.why);
+    if (!one.shown_as.empty()) writer.string("shownAs", one.shown_as);
+    writer.close();
+  }
   return out + "]";
 }
 
 // The rows between the last checkpoint and an entry: those that a summary is made from.
 Result<std::string> summarized_rows(const context::Conversation& conversation, const std::string& until) {
-  context::Rows rows;
-  context::add_rows(rows, conversation.before, false);
-  context::add_rows(rows, conversation.after, true);
+  std::vector<context::Repaired> ignored;
+  const context::Rows rows = context::rows_of(conversation, ignored);
   std::size_t end = rows.all.size();
   while (end > 0 && rows.all[end - 1].id != until) --end;
   if (end == 0)
@@ -107,8 +128,7 @@ std::string view_json(const context::Conversation& conversation, const AskedView
                       const context::Meter& meter) {
   context::ViewOptions options = asked.options;
   options.window = window.tokens;
-  context::View view = context::view_of(conversation, options, settings);
-  show_signatures(view, source.signatures);
+  const context::View view = context::view_of(conversation, options, settings);
   std::string out = "{\"system\":[";
   for (const std::string& message : view.system) append_element(out, message);
   out += "],\"data\":[";
@@ -137,10 +157,11 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
   const transcripts::ReadLimits limits{
       .bytes = limits::view_bytes, .messages = asked.options.max_messages, .name = source.name, .later = &later};
   CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
-           TRY(const auto conversation, transcripts::read_conversation(transcript, limits));
+           TRY(auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
            if (asked.summarize) return summarized_rows(conversation, asked.until);
-           TRY(const auto meter, transcripts::measure(transcript, settings.doom_count));
+           show_signatures(conversation, source.signatures);
+           TRY(const auto meter, measure(transcript, source.name, settings));
            return view_json(conversation, asked, settings, window, source, meter);
          }));
   body += fmt::format(R"(,"sessionId":{}{}}})", json::quote(source.session_id),
@@ -154,7 +175,9 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
                                  limits::inline_bytes));
     body = std::move(shown.json);
   }
-  co_return as_of_response(std::move(body), source.as_of);
+  http::Response response = as_of_response(std::move(body), source.as_of);
+  response.verbatim = true;  // it is long, and its messages were mended when they were read
+  co_return response;
 }
 
 namespace {
@@ -291,7 +314,7 @@ asio::awaitable<void> add_context(Api& api, const http::Request& request, const 
   if (!source) co_return;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(*source), settings, {});
-  const auto meter = co_await meter_of(api, *source, settings.doom_count);
+  const auto meter = co_await meter_of(api, *source, settings);
   if (!meter) co_return;
   json::ObjectWriter shown;
   write_context(shown, *source, settings, window, *meter, meter->used());

@@ -155,7 +155,9 @@ HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& 
   CO_TRY(auto body, co_await read_source(api, source, page_json));
   if (source.memory != nullptr) body += R"(,"durable":false)";
   body += fmt::format(R"(,"sessionId":{},"asOf":"{}"}})", json::quote(source.session_id), source.as_of);
-  co_return json_response(std::move(body));
+  http::Response response = json_response(std::move(body));
+  response.verbatim = true;  // it is raw, or its entries were mended when they were read
+  co_return response;
 }
 
 HandlerResult get_page(Api& api, http::Request& request) {
@@ -232,7 +234,9 @@ HandlerResult get_one(Api& api, http::Request& request) {
   std::string body =
       transcripts::view_entry(line->line, line->seq, raw ? transcripts::View::raw : transcripts::View::full)
           .value_or("{}");
-  co_return as_of_response(std::move(body), source.as_of);
+  http::Response response = as_of_response(std::move(body), source.as_of);
+  response.verbatim = true;  // as a page
+  co_return response;
 }
 
 HandlerResult get_transcript(Api& api, http::Request& request) {

@@ -61,20 +61,20 @@ SignedContents RunSignatures::of(const std::string& agent, const std::string& ke
   return session == kept_.end() || session->second.run_id != run_id ? SignedContents{} : session->second.contents;
 }
 
-void show_signatures(context::View& view, const SignedContents& contents) {
+void show_signatures(context::Conversation& conversation, const SignedContents& contents) {
+  if (contents.empty()) return;
   std::unordered_map<std::string_view, std::vector<const policy::StrippedContent*>> by_stored;
   for (const auto& content : contents) by_stored[content->stored].push_back(content.get());
   // The newest first: of messages that are stored alike, the last one came last.
-  for (context::Row& row : std::views::reverse(view.rows.all)) {
-    const auto found = by_stored.find(row.entry.content);
-    if (found == by_stored.end() || found->second.empty()) continue;
-    std::string message(row.entry.message);
-    const auto at = static_cast<std::size_t>(row.entry.content.data() - row.entry.message.data());
-    message.replace(at, row.entry.content.size(), found->second.back()->sent);
-    found->second.pop_back();
-    const std::string_view status = row.entry.status;
-    view.rows.replace(row, std::move(message));
-    row.entry.status = status;
+  for (auto* lines : {&conversation.after, &conversation.before}) {
+    for (context::Line& line : std::views::reverse(*lines)) {
+      const auto content = line.type == "message" ? json::find(line.body, "content") : std::nullopt;
+      const auto found = content ? by_stored.find(*content) : by_stored.end();
+      if (found == by_stored.end() || found->second.empty()) continue;
+      const auto at = static_cast<std::size_t>(content->data() - line.body.data());
+      line.body.replace(at, content->size(), found->second.back()->sent);
+      found->second.pop_back();
+    }
   }
 }
 

@@ -42,7 +42,8 @@ class RunSignatures {
   std::size_t bytes_ = 0;
 };
 
-// Puts signatures back into the messages of a view that are stored as `contents` tell. Pure.
-void show_signatures(context::View& view, const SignedContents& contents);
+// Puts signatures back into those messages of a conversation that are stored as `contents` tell, before a view is made
+// of it. Pure.
+void show_signatures(context::Conversation& conversation, const SignedContents& contents);
 
 }  // namespace sessiond::api

@@ -10,7 +10,6 @@
 #include "policy/names.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
-#include "store/utf8.hpp"
 #include "transcripts/archive.hpp"
 
 namespace sessiond::api {
@@ -318,7 +317,7 @@ HandlerResult history(Api& api, http::Request& request) {
         const sessions::RawEntry& entry = session.entry();
         for (const auto old : json::elements(json::find(*entry, "previousSessions").value_or("[]"))) {
           std::string held;
-          body.append(",").append(store::as_utf8(old, held));
+          body.append(",").append(json::as_sent(old, held));
         }
         return as_of_response(api, body + "]}", seen.seq());
       });

@@ -92,6 +92,10 @@ class EntryAppender {
       delivery_ = {};
       warn_of_loop();
     }
+    if (!unknown_calls_.empty()) {
+      need(Need::What::calls, {unknown_calls_.begin(), unknown_calls_.end()});
+      return std::move(done_);
+    }
     if (const std::uint64_t most_bytes = builder_.context().rules->log.stream_bytes;
         request_.to_stream && end_.size > most_bytes)
       return fail(Code::content_too_large,
@@ -165,10 +169,12 @@ class EntryAppender {
     std::string held;
     const context::Entry read = read_as_context(entry, held);
     TRY(check_files(entry, read));
-    TRY(check_pairs(read));
+    const bool branches = entry.parent_id && *entry.parent_id != end_.last_id;
+    has_turns_ = !meter_ || meter_->turns != 0;
+    const Measured measured = measure(read, branches);
+    TRY(check_pairs(read, measured));
     header();
     const Context& context = builder_.context();
-    const bool branches = entry.parent_id && *entry.parent_id != end_.last_id;
     const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
     transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
@@ -184,7 +190,7 @@ class EntryAppender {
     if (end_.ids) new_ids_.push_back(transcripts::id_hash(id));
     done_.ids.push_back(id);
     note_seq(end_.count - 1);
-    measure(read, branches);
+    if (!measured.was_due && is_due()) tell_due();
     if (const std::int64_t cost = counters_.cost_microcents.value_or(0); cost != cost_before)
       tell_cost(builder_, session_, request_.topic, cost_before, cost);
     return {};
@@ -204,31 +210,47 @@ class EntryAppender {
     return context::read_entry(entry.type, held);
   }
 
+  // An entry as the meter has taken it in.
+  struct Measured {
+    std::optional<context::Taken> taken{};  // nothing: there is no meter
+    std::uint64_t turn = 0;                 // of the meter, before the entry
+    std::uint64_t messages = 0;             // with calls, before the entry
+    bool was_due = true;                    // before the entry, or it is not known
+  };
+
   // Says which calls and results have no counterpart, or refuses the entry.
-  Result<void> check_pairs(const context::Entry& entry) {
+  Result<void> check_pairs(const context::Entry& entry, const Measured& measured) {
     const context::PairRule rule = builder_.context().rules->context.pairs;
-    if (request_.by_daemon || rule == context::PairRule::off || !meter_ || meter_->open_cut) return {};
-    if (entry.results.empty() && meter_->open.empty()) return {};
-    const bool strict = rule == context::PairRule::strict && !entry.person;
-    const std::vector<context::OpenCall>& open = meter_->open;
-    const context::Answered answered = context::match(open, entry.results);
-    for (std::size_t index = 0; index < entry.results.size(); ++index) {
-      if (answered.results[index]) continue;
-      const std::string& id = entry.results[index].call_id;
-      if (strict)
-        return fail(Code::unmatched_tool_result, fmt::format("no call {} waits for a result (messages.pairs is strict)",
-                                                             id.substr(0, context::most_remembered)));
-      if (!warn(Code::unmatched_tool_result, id)) break;
+    if (request_.by_daemon || rule == context::PairRule::off || !measured.taken) return {};
+    const bool is_strict = rule == context::PairRule::strict;
+    if (!meter_->is_cut()) {
+      for (std::size_t index = 0; index < entry.results.size(); ++index) {
+        if (measured.taken->owners[index].is_shown()) continue;
+        const std::string& id = entry.results[index].call_id;
+        if (is_strict && !entry.person) TRY(check_call(id));
+        if (!warn(Code::unmatched_tool_result, id) && !is_strict) break;
+      }
     }
-    const bool ends_turn = entry.person && !answered.any();
-    if (entry.role != context::Role::assistant && !ends_turn) return {};
-    for (std::size_t index = 0; index < open.size(); ++index) {
-      if (answered.calls[index]) continue;
-      if (strict)
-        return fail(Code::unmatched_tool_call,
-                    fmt::format("the call {} waits for its result (messages.pairs is strict)", open[index].id));
-      if (!warn(Code::unmatched_tool_call, open[index].id)) break;
+    if (is_strict)
+      for (const context::ToolCall& call : entry.calls) called_.insert(call.id);
+    const bool ends_turn = entry.person && !measured.taken->answers_any();
+    if ((entry.role != context::Role::assistant && !ends_turn) || !meter_->calls.has_open(measured.turn)) return {};
+    for (const context::KeptCall& call : meter_->calls.open()) {
+      const bool is_of_turn = call.message >= measured.turn && call.message < measured.messages;
+      if (is_of_turn && !warn(Code::unmatched_tool_call, call.id)) break;
     }
+    return {};
+  }
+
+  // Refuses a result of a call that no message makes. Notes an id that has to be looked up.
+  Result<void> check_call(const std::string& id) {
+    if (called_.contains(id)) return {};
+    const auto looked_up = fetched_.find(call_name(id));
+    if (end_.count == 0 || (looked_up != fetched_.end() && looked_up->second.line.empty()))
+      return fail(Code::unmatched_tool_result,
+                  fmt::format("no message calls a tool by the id {} (messages.pairs is strict)",
+                              id.substr(0, context::most_remembered)));
+    if (looked_up == fetched_.end()) unknown_calls_.insert(id);
     return {};
   }
 
@@ -240,24 +262,28 @@ class EntryAppender {
     return true;
   }
 
-  void measure(const context::Entry& entry, bool branches) {
+  Measured measure(const context::Entry& entry, bool branches) {
     if (branches || entry.checkpoint) meter_.reset();  // the next decision asks for it
-    if (!meter_) return;
-    const context::Settings& settings = builder_.context().rules->context;
-    // The window is looked up only where it may matter: on most appends the turns are too few.
-    const auto due = [&] {
-      const context::CompactionSettings& compaction = settings.compaction;
-      return compaction.when != context::CompactionTime::run_start && meter_->turns > compaction.keep_turns &&
-             meter_->messages >= compaction.min_messages &&
-             context::due(meter_->used(), meter_->messages, meter_->turns,
-                          context::window_of(*session_.entry(), settings).tokens, compaction) == "due";
-    };
-    const bool was_due = due();
-    meter_->add(entry, settings.doom_count);
-    if (was_due || !due()) return;
+    if (!meter_) return {};
+    Measured measured{.turn = meter_->turn, .messages = meter_->calls.messages(), .was_due = is_due()};
+    measured.taken = meter_->add(entry, builder_.context().rules->context.doom_count);
+    return measured;
+  }
+
+  // The window is looked up only where it may matter: on most appends the turns are too few.
+  bool is_due() const {
+    const context::CompactionSettings& compaction = builder_.context().rules->context.compaction;
+    return meter_ && compaction.when != context::CompactionTime::run_start && meter_->turns > compaction.keep_turns &&
+           meter_->messages >= compaction.min_messages &&
+           context::due(meter_->used(), meter_->messages, meter_->turns, window().tokens, compaction) == "due";
+  }
+
+  context::Window window() const { return context::window_of(*session_.entry(), builder_.context().rules->context); }
+
+  void tell_due() {
     json::ObjectWriter data;
     data.integer("used", meter_->used());
-    data.integer("window", context::window_of(*session_.entry(), settings).tokens);
+    data.integer("window", window().tokens);
     data.integer("messages", meter_->messages);
     data.integer("turns", meter_->turns);
     builder_.emit(journal::EventType::compaction_due, session_, data.text(), request_.topic);
@@ -348,7 +374,7 @@ class EntryAppender {
   // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was
   // such a field it is not known.
   void note_first(const transcripts::NewEntry& entry, json::Edit& edit) {
-    if (std::exchange(has_first_message_, true) || !meter_ || meter_->turns != 0) return;
+    if (std::exchange(has_first_message_, true) || has_turns_) return;
     const std::string text = transcripts::beginning_of(json::find(entry.body, "content").value_or(""));
     if (!text.empty()) edit.put_string("firstMessage", text);
   }
@@ -383,6 +409,9 @@ class EntryAppender {
   bool topic_is_new_ = false;
   bool has_seqs_ = false;                  // first_seq and last_seq are set
   std::shared_ptr<context::Meter> meter_;  // null: unknown
+  bool has_turns_ = false;                 // there were, or may have been, messages of people before the entry
+  // Ids of calls, where messages.pairs is strict: of this request, and those that have to be looked up.
+  std::set<std::string, std::less<>> called_{}, unknown_calls_{};
   std::vector<std::uint32_t> new_ids_;
   bool has_first_message_;
   std::string needs_;  // of the session, with the entries so far; empty: nothing waits

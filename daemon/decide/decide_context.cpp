@@ -120,7 +120,7 @@ Result<Decision> decide(const AgentState& state, const RepairSession& command, c
   if (meter == nullptr) return std::move(builder.out);
   AppendRequest append{.topic = command.topic};
   std::vector<std::string> calls;
-  for (const context::OpenCall& call : meter->open) {
+  for (const context::KeptCall& call : meter->calls.open()) {
     calls.push_back(call.id);
     const std::string role(call.spelling == context::Spelling::pi       ? "toolResult"
                            : call.spelling == context::Spelling::openai ? "tool"

@@ -40,7 +40,8 @@ class InboundDecision {
   void take_trigger() {
     const std::string said = command_.text ? *command_.text : transcripts::text_of(command_.content);
     const std::string_view heard = command_.mentioned ? policy::without_mention(said) : std::string_view(said);
-    const auto rest = policy::match_trigger(heard, context_.rules->reset_triggers);
+    const bool addressed = command_.mentioned || route_.chat_type == "direct";
+    const auto rest = policy::match_trigger(heard, context_.rules->reset_triggers, addressed);
     triggered_ = rest.has_value();
     text_ = command_.text.value_or("");
     content_ = command_.content;

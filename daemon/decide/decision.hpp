@@ -134,12 +134,16 @@ struct Need {
     kept,            // what the path to the end of `file` says of the entry ids.front(): Context::kept
     id_files,        // the files of the session id `file`: Context::on_disk
     history,         // the structures of the last messages in `file`: history_name (session_log.hpp)
+    calls,           // by which of `ids` messages in `file` call tools: lines of call_name()
     sdk_session,     // which agents have the SDK session id `file`: Context::sdk_id_elsewhere
   };
   What what;
   std::string file;
   std::vector<std::string> ids{};
 };
+
+// Names the answer to Need::What::calls among the fetched lines: a line that is not empty says that there is a call.
+inline std::string call_name(std::string_view id) { return std::string("/call ").append(id); }
 
 // The new end of a transcript after a decision appended to it.
 struct TranscriptUpdate {

@@ -7,7 +7,6 @@
 #include "policy/snapshots.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/json/raw_json.hpp"
-#include "store/utf8.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -24,8 +23,9 @@ sessions::RawEntry shown_text(const sessions::RawEntry& entry, const std::vector
     renamed.put_string("sdkSessionId", sdk_session_id);
   sessions::RawEntry text = entry;
   if (!renamed.empty()) text = std::make_shared<const std::string>(json::apply(*text, renamed));
-  if (store::invalid_utf8(*text))  // a foreign program wrote them
-    text = std::make_shared<const std::string>(store::replace_invalid_utf8(*text));
+  std::string held;
+  if (const std::string_view sent = json::as_sent(*text, held); sent.data() != text->data())
+    text = std::make_shared<const std::string>(std::move(held));
   return text;
 }
 

@@ -169,6 +169,8 @@ asio::awaitable<void> Connection::run() {
     const Clock::time_point start = Clock::now();
     if (request.body.size() > limits::checked_here) co_await check_body(*service_, request);
     Response response = co_await service_->router.handle(request);
+    const bool is_json = response.content_type.ends_with("/json") || response.content_type.ends_with("+json");
+    if (is_json && !response.verbatim) json::mend_surrogates(response.body);
     const Clock::duration took = Clock::now() - start;
     service_->counters.answered(response.status, took);
     if (!what.empty()) {

@@ -86,6 +86,7 @@ struct Response {
   // read nothing do not hold a thousand copies.
   std::string_view fixed{};
   bool cacheable = false;  // without Cache-Control: no-store
+  bool verbatim = false;   // the body is not looked through for halves of surrogate pairs (json::mend_surrogates)
   // Set: the head is sent, then the socket is handed to this function, which may move it to another thread.
   std::function<void(TakenSocket)> take_over;
   // Set: the head is sent, then this writes the body until it returns.

@@ -45,10 +45,7 @@ asio::awaitable<void> Approvals::take_up(std::set<std::string> recovered) {
   co_await take_up_open(ledger_,
                         {.what = "approvals",
                          .recovered = std::move(recovered),
-                         .may_be_open =  // only an active run has open approvals
-                         [this](const std::string& agent) {
-                           return ledger::may_have_open_runs(ledger::runs_file(ledger_.parts().env.paths, agent));
-                         },
+                         .may_be_open = may_have_runs(ledger_),  // only an active run has open approvals
                          .take = [this](const decide::AgentState& state) { take_up_agent(state); }},
                         stopping_);
   is_taken_up_ = true;

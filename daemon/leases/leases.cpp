@@ -43,20 +43,17 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
       background_(ledger.parts().env.io) {}
 
 void Leases::start() {
-  background_.run(
-      take_up_open(ledger_,
-                   {.what = "leases",
-                    .recovered = ledger::all_in_memory(ledger_.parts().agents),
-                    .may_be_open =
-                        [this](const std::string& agent) {
-                          return ledger::may_have_open_runs(ledger::runs_file(ledger_.parts().env.paths, agent));
-                        },
-                    .take =
-                        [this](const decide::AgentState& state) {
-                          for (const auto& [key, runs] : state.runs.sessions()) take_up_session(state.id(), key, runs);
-                        }},
-                   stopping_),
-      "take_up_runs");
+  background_.run(take_up_open(ledger_,
+                               {.what = "leases",
+                                .recovered = ledger::all_in_memory(ledger_.parts().agents),
+                                .may_be_open = may_have_runs(ledger_),
+                                .take =
+                                    [this](const decide::AgentState& state) {
+                                      for (const auto& [key, runs] : state.runs.sessions())
+                                        take_up_session(state.id(), key, runs);
+                                    }},
+                               stopping_),
+                  "take_up_runs");
   background_.run(run(), "leases");
 }
 

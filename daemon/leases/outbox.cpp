@@ -63,26 +63,30 @@ asio::awaitable<void> Outbox::take_up(std::set<std::string> recovered) {
   const auto file_of = [this](const std::string& agent) {
     return ledger::outbox_file(ledger_.parts().env.paths, agent);
   };
+  const auto known = ledger::agents_with_book(ledger_.parts().agents, &ledger::BooksOnDisk::outbox);
   auto agents = co_await ledger_.agent_ids();
   agents = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(), [&] {
-    std::erase_if(agents, [&](const std::string& agent) { return !store::stat_of(file_of(agent)); });
+    std::erase_if(agents,
+                  [&](const std::string& agent) { return !known.contains(agent) && !store::stat_of(file_of(agent)); });
     return std::move(agents);
   });
   for (const std::string& agent : agents) agents_[agent];
-  co_await take_up_open(
-      ledger_,
-      {.what = "deliveries",
-       .recovered = std::move(recovered),
-       .may_be_open = [&](const std::string& agent) { return ledger::may_have_open_deliveries(file_of(agent)); },
-       .take =
-           [this](const decide::AgentState& state) {
-             if (state.deliveries.all().empty()) return;
-             agents_[state.id()] = state.deliveries.counts();
-             for (const auto& [id, delivery] : state.deliveries.all())
-               if (delivery.is_unsent() && !kept_.contains(id)) take_up_one(state, delivery);
-           },
-       .on_failure = [this](const std::string& agent) { agents_[agent]; }},
-      stopping_);
+  co_await take_up_open(ledger_,
+                        {.what = "deliveries",
+                         .recovered = std::move(recovered),
+                         .may_be_open =
+                             [&](const std::string& agent) {
+                               return ledger::may_have_open_deliveries(file_of(agent), known.contains(agent));
+                             },
+                         .take =
+                             [this](const decide::AgentState& state) {
+                               if (state.deliveries.all().empty()) return;
+                               agents_[state.id()] = state.deliveries.counts();
+                               for (const auto& [id, delivery] : state.deliveries.all())
+                                 if (delivery.is_unsent() && !kept_.contains(id)) take_up_one(state, delivery);
+                             },
+                         .on_failure = [this](const std::string& agent) { agents_[agent]; }},
+                        stopping_);
   if (stopping_) co_return;
   is_taken_up_ = true;
   taken_up_.cancel();

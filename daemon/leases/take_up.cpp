@@ -2,11 +2,20 @@
 
 #include <fmt/format.h>
 
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 
 namespace sessiond::leases {
+
+std::function<bool(const std::string& agent)> may_have_runs(ledger::Ledger& ledger) {
+  return
+      [&paths = ledger.parts().env.paths,
+       known = ledger::agents_with_book(ledger.parts().agents, &ledger::BooksOnDisk::runs)](const std::string& agent) {
+        return ledger::may_have_open_runs(ledger::runs_file(paths, agent), known.contains(agent));
+      };
+}
 
 asio::awaitable<void> take_up_open(ledger::Ledger& ledger, TakeUp how, const bool& stopping) {
   for (const std::string& agent : co_await ledger.agent_ids()) {

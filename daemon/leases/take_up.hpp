@@ -18,6 +18,8 @@ struct TakeUp {
   std::function<void(const decide::AgentState& state)> take{};  // called with each agent that may have something open
   std::function<void(const std::string& agent)> on_failure{};   // the agent cannot be read; may be empty
 };
+// A TakeUp::may_be_open that looks for runs. Thread: the loop.
+std::function<bool(const std::string& agent)> may_have_runs(ledger::Ledger& ledger);
 // Agents that have nothing open stay out of memory. Ends early when `stopping` becomes true.
 asio::awaitable<void> take_up_open(ledger::Ledger& ledger, TakeUp how, const bool& stopping);
 

@@ -124,6 +124,13 @@ void put_books_on_disk(json::ObjectWriter& checkpoint, const Agents& agents) {
   }
 }
 
+std::set<std::string> agents_with_book(const Agents& agents, bool BooksOnDisk::* book) {
+  std::set<std::string> ids;
+  for (const auto& [id, agent] : agents.all())
+    if (agent->reached.books.*book) ids.insert(id);
+  return ids;
+}
+
 Result<void> read_books(decide::AgentState& state, const Paths& paths, const journal::Journal& journal,
                         BooksOnDisk known, std::vector<std::string>& repairs) {
   const std::string& id = state.id();
@@ -141,16 +148,26 @@ Result<std::string> open_book(std::string text, const std::filesystem::path& fil
   return seal::open_if_sealed(std::move(text), place_of(file));
 }
 
-bool may_have_open_runs(const std::filesystem::path& file) {
-  const auto text = read_text(file);
-  if (!text) return text.error().code != Code::not_found;
-  return text->contains("\"active\":{") || text->contains("\"queued\":[");
+namespace {
+
+// A damaged book is moved away and made again when the agent is read.
+bool is_sound(std::string_view text) {
+  text = store::trim(text);
+  return json::check(text, {.max_depth = json::foreign_depth}) && json::find(text, "crc") && json::crc_fits(text);
 }
 
-bool may_have_open_deliveries(const std::filesystem::path& file) {
+}  // namespace
+
+bool may_have_open_runs(const std::filesystem::path& file, bool known) {
   const auto text = read_text(file);
-  if (!text) return text.error().code != Code::not_found;
-  return !text->contains("\"unsent\":[],\"failed\":[],");
+  if (!text) return known || text.error().code != Code::not_found;
+  return !is_sound(*text) || text->contains("\"active\":{") || text->contains("\"queued\":[");
+}
+
+bool may_have_open_deliveries(const std::filesystem::path& file, bool known) {
+  const auto text = read_text(file);
+  if (!text) return known || text.error().code != Code::not_found;
+  return !is_sound(*text) || !text->contains("\"unsent\":[],\"failed\":[],");
 }
 
 ChangedBooks take_changed_books(decide::AgentState& state) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,13 @@ Result<void> read_books(decide::AgentState& state, const Paths& paths, const jou
 // The text of a book that was read from this file, opened if it is sealed. degraded if it does not open.
 Result<std::string> open_book(std::string text, const std::filesystem::path& file);
 
-// Tells whether a file has a run that has not ended, or a delivery that is not sent or has failed. It may say yes
-// to one that has none.
-bool may_have_open_runs(const std::filesystem::path& file);
-bool may_have_open_deliveries(const std::filesystem::path& file);
+// The agents that have such a file, or had one by CHECKPOINT. Thread: the loop. Does not block.
+std::set<std::string> agents_with_book(const Agents& agents, bool BooksOnDisk::* book);
+// Returns whether the file has a run that has not ended, or a delivery that is not sent or has failed. It may say so of
+// one that has none. `known`: there was such a file, so one that is gone, or was moved away as damaged, is made again
+// when the agent is read.
+bool may_have_open_runs(const std::filesystem::path& file, bool known);
+bool may_have_open_deliveries(const std::filesystem::path& file, bool known);
 
 // The texts of those books of an agent that have changed since they were taken last.
 struct ChangedBooks {

@@ -189,6 +189,13 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       CO_TRY(lines[std::string(decide::history_name)], co_await parts.readers.read(agent, need.file, read_history));
       co_return Result<void>{};
     }
+    case decide::Need::What::calls: {
+      CO_TRY(const auto there, co_await parts.readers.read(agent, need.file, [&need](transcripts::Transcript& from) {
+        return transcripts::find_calls(from, {need.ids.begin(), need.ids.end()});
+      }));
+      for (const std::string& id : need.ids) lines[decide::call_name(id)].line = there.contains(id) ? "call" : "";
+      co_return Result<void>{};
+    }
     case decide::Need::What::id_files:
     case decide::Need::What::kept:
     case decide::Need::What::sdk_session:

@@ -118,6 +118,13 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
         end->ids = std::make_shared<transcripts::IdSet>(std::move(ids));
       break;
     }
+    case decide::Need::What::calls: {
+      CO_TRY(const auto there, co_await read([&need](Transcript& transcript) {
+               return transcripts::find_calls(transcript, {need.ids.begin(), need.ids.end()});
+             }));
+      for (const std::string& id : need.ids) facts.lines[decide::call_name(id)].line = there.contains(id) ? "call" : "";
+      break;
+    }
     case decide::Need::What::lines: {
       CO_TRY(auto found, co_await read([ids = need.ids](Transcript& transcript) { return transcript.find(ids); }));
       for (const std::string& id : need.ids) facts.lines[id] = std::move(found[id]);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "store/utf8.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond::frames {
 namespace {
@@ -30,7 +30,7 @@ void append_event(std::string& out, std::string_view epoch, std::uint64_t seq, s
     out.append("id: ").append(epoch).append("-").append(digits.data(), digits.size()).append("\n");
   }
   std::string held;  // a foreign program may have written text that is not UTF-8
-  out.append("event: ").append(type).append(before_data).append(store::as_utf8(json, held)).append(end_of_event);
+  out.append("event: ").append(type).append(before_data).append(json::as_sent(json, held)).append(end_of_event);
 }
 
 std::string_view data_of(std::string_view event_frame) {

@@ -14,7 +14,6 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/try.hpp"
-#include "store/utf8.hpp"
 
 namespace sessiond::stream {
 
@@ -30,7 +29,7 @@ struct Page {
   void add(std::uint64_t seq, std::string_view json) {
     if (count++ != 0) events += ',';
     std::string held;
-    events += store::as_utf8(json, held);
+    events += json::as_sent(json, held);
     next = seq + 1;
   }
 };

@@ -21,12 +21,32 @@ std::map<std::string_view, std::uint64_t> last_by_id(const Conversation& convers
   return last;
 }
 
+// Returns for each row whether a result in it, or behind it, belongs to a call before it: a summary that ends there
+// would part them, and the result would be left out.
+std::vector<bool> parted(const Rows& rows) {
+  CallBook book;
+  std::vector<std::size_t> calls;                                         // the rows with calls
+  std::vector<std::size_t> first_call(rows.all.size(), rows.all.size());  // of the results of a row
+  for (std::size_t at = 0; at < rows.all.size(); ++at) {
+    const Entry& entry = rows.all[at].entry;
+    for (const Owner& owner : book.take(entry).owners)
+      if (owner.is_shown()) first_call[at] = std::min(first_call[at], calls[owner.message]);
+    if (!entry.calls.empty()) calls.push_back(at);
+  }
+  std::vector<bool> out(rows.all.size());
+  std::size_t first = rows.all.size();
+  for (std::size_t at = rows.all.size(); at-- > 0;) {
+    first = std::min(first, first_call[at]);
+    out[at] = first < at;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const CompactionSettings& settings) {
-  Rows rows;
-  add_rows(rows, conversation.before, false);
-  add_rows(rows, conversation.after, true);
+  std::vector<Repaired> ignored;
+  Rows rows = rows_of(conversation, ignored);
   mark_answers(rows);
   const auto messages = std::ranges::count_if(rows.all, [](const Row& row) { return !row.entry.synthetic; });
   std::size_t first = rows.all.size();
@@ -34,7 +54,16 @@ std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, 
   while (first > 0 && turns < settings.keep_turns)
     if (begins_turn(rows.all, --first)) ++turns;
   const auto last = last_by_id(conversation);
-  while (first > 0 && (!begins_turn(rows.all, first) || last.at(rows.all[first].id) != rows.all[first].seq)) --first;
+  const std::vector<bool> parts = parted(rows);
+  const auto beginning = [&](std::size_t at, bool may_part) {
+    const auto is_one = [&] {
+      return begins_turn(rows.all, at) && last.at(rows.all[at].id) == rows.all[at].seq && (may_part || !parts[at]);
+    };
+    while (at > 0 && !is_one()) --at;
+    return at;
+  };
+  const std::size_t whole = beginning(first, false);
+  first = whole > 0 ? whole : beginning(first, true);
   if (messages < settings.min_messages || first == 0 || turns < settings.keep_turns) return {};
 
   CompactionPlan plan{.first_kept = rows.all[first].id, .count = first};

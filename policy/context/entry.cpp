@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "store/json/raw_json.hpp"
 
@@ -23,6 +25,10 @@ struct Size {
 
   void add_string(std::string_view value) {
     if (is_string(value)) points += code_points(inner(value));
+  }
+  void add(const Size& other) {
+    points += other.points;
+    images += other.images;
   }
   std::int64_t tokens() const { return tokens_of(points) + tokens_of_image * images; }
 };
@@ -54,6 +60,43 @@ bool is_file(std::string_view type) {
 }
 
 bool is_image(std::string_view type) { return type == "image" || type == "image_url" || type == "input_image"; }
+bool is_text(std::string_view type) { return type == "text" || type == "input_text" || type == "output_text"; }
+bool is_thinking(std::string_view type) {
+  return type == "thinking" || type == "redacted_thinking" || type == "reasoning";
+}
+
+// Returns whether it is white space in Unicode: providers trim that before they look whether there is a text.
+bool is_white(char32_t c) {
+  return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+// The character that a JSON string, as it is written, begins with, and its length there; 0: it is none of white space.
+std::pair<char32_t, std::size_t> first_character(std::string_view inner) {
+  const auto byte = [inner](std::size_t at) { return at < inner.size() ? static_cast<unsigned char>(inner[at]) : 0U; };
+  if (inner[0] != '\\') {
+    if (byte(0) < 0x80) return {byte(0), 1};
+    if (byte(0) < 0xe0) return {(byte(0) & 0x1fU) << 6U | (byte(1) & 0x3fU), 2};
+    return {(byte(0) & 0x0fU) << 12U | (byte(1) & 0x3fU) << 6U | (byte(2) & 0x3fU), byte(0) < 0xf0 ? 3 : 0};
+  }
+  if (inner.starts_with("\\u") && inner.size() >= 6) {
+    unsigned code = 0;
+    std::from_chars(inner.data() + 2, inner.data() + 6, code, 16);
+    return {code, 6};
+  }
+  return {byte(1) == 'n' || byte(1) == 't' || byte(1) == 'r' || byte(1) == 'f' ? ' ' : 0, 2};
+}
+
+// Looks no further than to the first character of a JSON string that is no white space.
+bool is_white(std::string_view string) {
+  std::string_view rest = inner(string);
+  while (!rest.empty()) {
+    const auto [character, size] = first_character(rest);
+    if (size == 0 || size > rest.size() || !is_white(character)) return false;
+    rest.remove_prefix(size);
+  }
+  return true;
+}
 
 // The members of a content part that the rules read, raw.
 struct Part {
@@ -103,22 +146,56 @@ void add_call(Entry& entry, Size& size, ToolCall call, std::string_view name) {
 
 void count_content(Size& size, std::string_view content);
 
-void read_one_part(Entry& entry, Size& size, std::string_view object) {
+// What was read of a message's content.
+struct Content {
+  Size words{}, results{};
+  std::size_t parts = 0;       // that are not blank text
+  bool has_substance = false;  // more than thinking and blank text
+  bool has_blank = false;      // a part that is blank
+};
+
+// Whether the content of a result has a blank text that cannot be sent.
+bool has_blank(std::string_view content) {
+  return is_blank(content) || (is_array(content) && std::ranges::any_of(json::elements(content), is_blank_text));
+}
+
+// Counts a result's content.
+void count_result(Size& size, std::string_view content) {
+  if (is_blank(content))
+    size.points += static_cast<std::int64_t>(no_output.size());
+  else
+    count_content(size, content);
+}
+
+void read_one_part(Entry& entry, Content& content, std::string_view object) {
   const Part part = read_part(object);
-  size.add_string(part.text);
+  const bool is_result = part.type == "tool_result" || part.type == "toolResult";
+  const bool is_blank = is_text(part.type) && (!is_string(part.text) || is_white(part.text));
+  content.has_blank = content.has_blank || is_blank || (is_result && has_blank(part.content));
+  content.has_substance = content.has_substance || !(is_blank || is_thinking(part.type));
+  if (!is_blank) ++content.parts;
+  Size one;
+  Size& size = is_result ? one : content.words;
+  if (!is_blank) size.add_string(part.text);
   size.add_string(part.thinking);
   if (is_file(part.type)) ++entry.files;
   if (is_image(part.type)) {
     ++size.images;
     ++entry.files;
   } else if (part.type == "toolCall") {
-    add_call(entry, size, {.id = text(part.id), .arguments = part.arguments}, part.name);
+    add_call(entry, size, {.id = text(part.id), .arguments = part.arguments, .part = object}, part.name);
   } else if (part.type == "tool_use") {
-    add_call(entry, size, {.id = text(part.id), .arguments = part.input, .spelling = Spelling::anthropic}, part.name);
-  } else if (part.type == "tool_result" || part.type == "toolResult") {
-    entry.results.push_back(
-        {.call_id = text(part.call), .name = text(part.name), .content = part.content, .part = object});
-    count_content(size, part.content);
+    add_call(entry, size,
+             {.id = text(part.id), .arguments = part.input, .part = object, .spelling = Spelling::anthropic},
+             part.name);
+  } else if (is_result) {
+    count_result(one, part.content);
+    content.results.add(one);
+    entry.results.push_back({.call_id = text(part.call),
+                             .name = text(part.name),
+                             .content = part.content,
+                             .part = object,
+                             .tokens = one.tokens()});
   }
 }
 
@@ -129,7 +206,7 @@ void count_content(Size& size, std::string_view content) {
   for (const std::string_view element : json::elements(content)) {
     if (!is_object(element)) continue;
     const Part part = read_part(element);
-    size.add_string(part.text);
+    if (!is_text(part.type) || !is_string(part.text) || !is_white(part.text)) size.add_string(part.text);
     if (is_image(part.type)) ++size.images;
   }
 }
@@ -142,6 +219,7 @@ void read_tool_calls(Entry& entry, Size& size, std::string_view calls) {
     add_call(entry, size,
              {.id = json::string_at(call, "id").value_or(""),
               .arguments = json::find(function, "arguments").value_or(""),
+              .part = call,
               .spelling = Spelling::openai},
              json::find(function, "name").value_or(""));
   }
@@ -168,10 +246,61 @@ Role role_of(std::string_view name) {
   return Role::none;
 }
 
+void read_parts(Entry& entry, Content& content) {
+  if (!is_array(entry.content)) return;
+  for (const std::string_view part : json::elements(entry.content)) {
+    if (is_object(part)) {
+      read_one_part(entry, content, part);
+    } else {
+      content.has_substance = true;
+      ++content.parts;
+    }
+  }
+}
+
+// Says how a tool's message can be sent, and what it takes then.
+void fit_result(Entry& entry, const Content& content, std::string_view said) {
+  Size size;
+  if (entry.content.empty() && is_string(said) && !is_white(said))
+    size.add_string(said);
+  else if (is_array(entry.content) && !is_blank(entry.content))
+    size = content.words;
+  else
+    count_result(size, entry.content);
+  entry.tokens = entry.results.front().tokens = size.tokens();
+  if (has_blank(entry.content)) entry.fit = Fit::mended;
+}
+
+// Says how any other message can be sent, and what it takes then. `said`: its text, if it has no content.
+void fit_words(Entry& entry, Content& content, std::string_view said, std::string_view attachments) {
+  Size& size = content.words;
+  const bool has_calls = !entry.calls.empty();
+  if (is_array(entry.content)) {
+    if (content.has_blank) entry.fit = Fit::mended;
+    if (!content.has_substance && !has_calls) entry.fit = Fit::left_out;
+  } else if (is_blank(entry.content)) {
+    const bool has_text = entry.content.empty() && is_string(said) && !is_white(said);
+    if (has_text) size.add_string(said);
+    entry.fit = has_text                   ? Fit::mended
+                : !has_calls               ? Fit::left_out
+                : is_string(entry.content) ? Fit::mended
+                                           : entry.fit;
+  } else {
+    size.add_string(entry.content);
+  }
+  if (entry.fit == Fit::left_out && entry.role == Role::user && is_array(attachments) && attachments != "[]") {
+    size.add_string(json::quote(names_of_attachments(attachments)));
+    entry.fit = Fit::mended;
+  }
+  entry.word_tokens = size.tokens();
+  size.add(content.results);
+  entry.tokens = size.tokens();
+}
+
 Entry read_message(std::string_view message) {
   Entry entry{.message = message};
-  Size size;
-  std::string_view said, call, tool, tool_calls, attachments, usage;
+  Content content;
+  std::string_view said, call, tool, tool_calls, attachments, usage, state;
   bool failed = false;
   std::string held;
   for (const json::Member& member : json::members(message)) {
@@ -189,49 +318,78 @@ Entry read_message(std::string_view message) {
     if (name == "status" || name == "entryIds") entry.marked = true;
     if (name == "isError" || name == "is_error") failed = member.value == "true";
     if (name == "usage") usage = member.value;
+    if (name == "state") state = member.value;
     if (name == "model") entry.model = member.value;
     if (name == "provider") entry.provider = member.value;
   }
   if (is_array(attachments)) entry.files += std::ranges::distance(json::elements(attachments));
   if (entry.role == Role::none) return entry;
-  if (entry.content.empty()) size.add_string(said);
-  size.add_string(entry.content);
-  if (is_array(entry.content))
-    for (const std::string_view part : json::elements(entry.content))
-      if (is_object(part)) read_one_part(entry, size, part);
+  read_parts(entry, content);
   if (entry.role == Role::assistant) {
-    if (is_array(tool_calls)) read_tool_calls(entry, size, tool_calls);
+    if (is_array(tool_calls)) read_tool_calls(entry, content.words, tool_calls);
     entry.usage = policy::read_usage(usage);
     entry.results.clear();
     entry.checkpoint = entry.summary;
+    entry.interrupted = state == R"("interrupted")" && entry.calls.empty() && !entry.usage;
   } else {
     entry.calls.clear();
   }
   if (entry.role == Role::tool) {
     entry.results = {{.call_id = text(call), .name = text(tool), .content = entry.content}};
     if (!is_string(entry.status)) entry.status = failed ? status_of_failure(entry.content) : "\"ok\"";
-  } else {
-    entry.status = {};
+    fit_result(entry, content, said);
+    return entry;
   }
-  if (entry.role == Role::user && !entry.results.empty()) {
-    const auto all = static_cast<std::size_t>(std::ranges::distance(json::elements(entry.content)));
-    if (entry.results.size() == all) entry.role = Role::tool;
-  }
+  entry.status = {};
+  if (entry.role == Role::user && !entry.results.empty() && entry.results.size() == content.parts)
+    entry.role = Role::tool;
   entry.person = entry.role == Role::user && !entry.synthetic && !entry.summary;
-  entry.tokens = size.tokens();
+  fit_words(entry, content, said, attachments);
   return entry;
 }
 
-// Reads an entry that is shown as a user's message that no person wrote.
+// Reads an entry that is shown as a user's message that no person wrote, as that message would be read.
 Entry read_note(std::string_view body, std::string_view name) {
   Entry entry{.message = body, .content = json::find(body, name).value_or(""), .role = Role::user, .synthetic = true};
-  Size size;
-  count_content(size, entry.content);
-  entry.tokens = size.tokens();
+  Content content;
+  read_parts(entry, content);
+  entry.calls.clear();
+  if (!entry.results.empty() && entry.results.size() == content.parts) entry.role = Role::tool;
+  fit_words(entry, content, {}, {});
   return entry;
 }
 
 }  // namespace
+
+bool is_blank_text(std::string_view part) {
+  if (!is_object(part)) return false;
+  const Part read = read_part(part);
+  return is_text(read.type) && (!is_string(read.text) || is_white(read.text));
+}
+
+bool is_blank(std::string_view content) {
+  if (is_string(content)) return is_white(content);
+  if (is_array(content)) return std::ranges::all_of(json::elements(content), is_blank_text);
+  return content.empty() || content == "null";
+}
+
+std::string names_of_attachments(std::string_view attachments) {
+  std::string names;
+  for (const std::string_view attachment : json::elements(attachments)) {
+    if (!names.empty()) names += '\n';
+    if (!is_object(attachment)) {
+      names += "[file]";
+      continue;
+    }
+    std::string name;
+    for (const std::string_view member : {"name", "fileName", "filename"})
+      if (name.empty()) name = json::string_at(attachment, member).value_or("");
+    names += is_image(json::string_at(attachment, "type").value_or("")) ? "[image]"
+             : name.empty()                                             ? "[file]"
+                                                                        : "[file: " + name + "]";
+  }
+  return names;
+}
 
 std::int64_t code_points(std::string_view inner) {
   std::int64_t points = 0;
@@ -276,6 +434,10 @@ Entry read_entry(std::string_view type, std::string_view body) {
   if (type == "custom_message") return read_note(body, "content");
   if (type == "branch_summary") return read_note(body, "summary");
   if (type == "compaction") return {.message = body, .checkpoint = true};
+  if (type == "custom" && json::string_at(body, "customType") == "sessiond.run") {
+    const auto data = json::find(body, "data");
+    return {.message = body, .retries = data && json::find(*data, "retried") == "true"};
+  }
   return {.message = body};
 }
 

@@ -30,10 +30,18 @@ enum class Role : std::uint8_t {
 
 enum class Spelling : std::uint8_t { pi, openai, anthropic };
 
+// Whether a message can be sent to a provider (sendable.hpp).
+enum class Fit : std::uint8_t {
+  as_it_is,
+  mended,    // not with the blank parts that it has
+  left_out,  // there is nothing in it
+};
+
 struct ToolCall {
   std::string id{};
   std::string name{};
   std::string_view arguments{};  // raw JSON; OpenAI's are a string that holds JSON
+  std::string_view part{};       // the element of `content` or `tool_calls` that it is
   Spelling spelling = Spelling::pi;
 };
 
@@ -42,23 +50,28 @@ struct ToolResult {
   std::string name{};          // of the tool; empty if the result does not say it
   std::string_view content{};  // raw JSON: a string or an array of parts
   std::string_view part{};     // the part of a user message that it is; empty: it is the message
+  std::int64_t tokens = 0;     // estimated, of it alone
 };
 
 struct Entry {
   std::string_view message{};  // raw JSON object; of a compaction, a custom message or a branch's summary the entry
   std::string_view content{};  // raw
   Role role = Role::none;
-  bool person = false;      // a user's message that a person wrote: neither synthetic nor a summary
-  bool synthetic = false;   // the daemon or a runner made it
-  bool summary = false;     // it is half of a pair that summarises what came before
-  bool checkpoint = false;  // it stands for the entries before it
-  bool marked = false;      // it has members that a view adds: entryIds, status
+  bool person = false;       // a user's message that a person wrote: neither synthetic nor a summary
+  bool synthetic = false;    // the daemon or a runner made it
+  bool summary = false;      // it is half of a pair that summarises what came before
+  bool checkpoint = false;   // it stands for the entries before it
+  bool marked = false;       // it has members that a view adds: entryIds, status
+  bool interrupted = false;  // an assistant's message: what a run had said when it ended, without calls
+  bool retries = false;      // the record of a run that another attempt followed: what it had said is not shown
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
   std::string_view status{};  // raw; of a result that is a message: the member, or what the text says; else empty
   std::string_view model{}, provider{};       // raw; of an assistant's message
   std::optional<policy::TokenUsage> usage{};  // of an assistant's message
   std::int64_t tokens = 0;                    // estimated
+  std::int64_t word_tokens = 0;               // of what is no result
+  Fit fit = Fit::as_it_is;                    // the tokens are those of the message as it can be sent
   std::int64_t files = 0;                     // parts that are files or images, and attachments
 };
 
@@ -67,6 +80,15 @@ Entry read_entry(std::string_view type, std::string_view body);
 
 // Counts the files of a message: the parts of its content that are files or images, and its attachments.
 std::int64_t files_in(std::string_view message);
+
+// Returns whether content has nothing to say: it is missing, a string of white space, or no part is more than that.
+bool is_blank(std::string_view content);
+// Returns whether it is a part with a text of nothing but white space.
+bool is_blank_text(std::string_view part);
+
+// What a model is shown of media that no part of the content brings: "[image]", "[file: report.pdf]".
+std::string names_of_attachments(std::string_view attachments);
+inline constexpr std::string_view no_output = "(no output)";  // in place of a result that is blank
 
 // Counts the code points of a JSON string, given as it stands between its quotes.
 std::int64_t code_points(std::string_view inner);

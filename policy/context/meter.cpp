@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policy/context/doom_loop.hpp"
+#include "policy/context/tool_pairs.hpp"
 #include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -13,8 +14,7 @@ namespace {
 // Returns the tokens that a reply reported, all of them. Nothing if it reported none, or only zeros.
 std::optional<std::int64_t> reported_by(const Entry& entry) {
   if (!entry.usage) return {};
-  const std::int64_t sum = entry.usage->sum();
-  return sum == 0 ? std::nullopt : std::optional(sum);
+  return entry.usage->used == 0 ? std::nullopt : std::optional(entry.usage->used);
 }
 
 // The tokens of a summary are given to begin().
@@ -33,67 +33,66 @@ std::vector<std::string> strings_at(std::string_view object, std::string_view na
 
 }  // namespace
 
-Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results) {
-  Answered out{.calls = std::vector<bool>(open.size()), .results = std::vector<bool>(results.size())};
-  if (open.empty()) return out;
-  std::vector<std::pair<std::string_view, std::size_t>> by_id;
-  by_id.reserve(results.size());
-  for (std::size_t at = 0; at < results.size(); ++at) by_id.emplace_back(results[at].call_id, at);
-  std::ranges::sort(by_id);
-  std::vector<std::size_t> taken(by_id.size());  // of the results with the id that begins here
-  for (std::size_t at = 0; at < open.size(); ++at) {
-    const auto first = std::ranges::lower_bound(by_id, std::pair(std::string_view(open[at].id), std::size_t{0}));
-    const auto place = static_cast<std::size_t>(first - by_id.begin());
-    if (first == by_id.end() || place + taken[place] == by_id.size()) continue;
-    const auto& [id, result] = by_id[place + taken[place]];
-    if (id != open[at].id) continue;
-    ++taken[place];
-    out.calls[at] = true;
-    out.results[result] = true;
-  }
-  return out;
-}
-
 void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
   *this = {.checkpoint = std::move(id), .checkpoint_at = at, .estimated = tokens};
 }
 
-void Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) {
-  if (entry.role == Role::none || is_of_summary(entry)) return;
+Taken Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) {
+  if (entry.retries && interrupted) {
+    estimated -= *std::exchange(interrupted, {});
+    --messages;
+    after_person = person_before;
+    calls.follow(follows_before);
+  }
+  if (entry.role == Role::none || is_of_summary(entry) || entry.fit == Fit::left_out) return {};
+  if (entry.role == Role::system) {
+    estimated = policy::add_counted(estimated, entry.tokens);
+    return {};
+  }
+  const bool waits = !entry.calls.empty() && calls.has_open(turn);
+  interrupted.reset();
+  if (entry.interrupted && !entry.synthetic) {
+    interrupted = entry.tokens;
+    person_before = after_person;
+    follows_before = calls.follows();
+  }
+  Taken taken = calls.take(entry);
   if (const auto tokens = counts_usage ? reported_by(entry) : std::nullopt) {
     reported = tokens;
     estimated = 0;
+    calls.each([](KeptCall& call) { call.counted = 0; });
   } else {
-    estimated = policy::add_counted(estimated, entry.tokens);
+    estimated = policy::add_counted(estimated, taken.tokens(entry));
+    for (const Owner& owner : taken.owners) estimated -= owner.is_shown() ? owner.counted : 0;
   }
-  if (entry.role == Role::system) return;
+  if (!taken.shows(entry)) return taken;
   if (!entry.synthetic) ++messages;
-  const Answered answered = match(open, entry.results);
-  const bool person = entry.person && !answered.any();  // else it belongs to the turn of the call
-  std::erase_if(open,
-                [&](const OpenCall& call) { return answered.calls[static_cast<std::size_t>(&call - open.data())]; });
+  const bool person = entry.person && !taken.answers_any();  // else it belongs to the turn of the call
   if (person) {
     if (!after_person) ++turns;
-    open.clear();
-    open_cut = false;
+    turn = calls.messages();
     repeated = {};
     doom = {};
   }
   after_person = person;
-  if (!entry.calls.empty() && open.empty()) doom = {};  // the warning was given when the last call had its result
+  if (entry.calls.empty()) return taken;
+  calls.each([this](KeptCall& call) {
+    if (call.message + 1 != calls.messages()) return;
+    call.counted = interrupted_tokens;
+    estimated = policy::add_counted(estimated, interrupted_tokens);
+  });
+  if (!waits) doom = {};  // the warning was given when the last call had its result
   for (const ToolCall& call : entry.calls) {
-    open_cut =
-        open_cut || open.size() == most_open || call.id.size() > most_remembered || call.name.size() > most_remembered;
-    if (!open_cut) open.push_back({.id = call.id, .name = call.name, .spelling = call.spelling});
     if (entry.calls.size() > most_compared)
       repeated = {};
     else if (auto loop = repeat(repeated, call, doom_count))
       doom = std::move(loop);
   }
+  return taken;
 }
 
 std::optional<DoomLoop> Meter::take_doom() {
-  if (!open.empty() || open_cut) return {};
+  if (calls.has_open(turn) || calls.forgot_since(turn)) return {};
   return std::exchange(doom, {});
 }
 
@@ -113,19 +112,29 @@ std::string to_text(const Meter& meter) {
   out.integer("messages", meter.messages);
   out.integer("turns", meter.turns);
   out.boolean("afterPerson", meter.after_person);
+  if (meter.interrupted) out.integer("interrupted", *meter.interrupted);
+  out.boolean("personBefore", meter.person_before);
+  out.boolean("followsBefore", meter.follows_before);
   if (meter.reported) out.integer("reported", *meter.reported);
   out.integer("estimated", meter.estimated);
-  std::string open = "[";
-  for (const OpenCall& call : meter.open) {
-    if (open.size() > 1) open += ',';
-    json::ObjectWriter one(open);
+  std::string calls = "[";
+  for (const KeptCall& call : meter.calls.open(true)) {
+    if (calls.size() > 1) calls += ',';
+    json::ObjectWriter one(calls);
     one.string("id", call.id);
     one.string("name", call.name);
     one.string("spelling", spelling_names[static_cast<std::size_t>(call.spelling)]);
+    one.integer("message", static_cast<std::int64_t>(call.message));
+    one.integer("place", static_cast<std::int64_t>(call.place));
+    one.boolean("answered", call.answered);
+    one.integer("counted", call.counted);
     one.close();
   }
-  out.raw("open", open + "]");
-  out.boolean("openCut", meter.open_cut);
+  out.raw("calls", calls + "]");
+  out.integer("withCalls", static_cast<std::int64_t>(meter.calls.messages()));
+  out.boolean("follows", meter.calls.follows());
+  out.integer("forgot", static_cast<std::int64_t>(meter.calls.forgot()));
+  out.integer("turn", static_cast<std::int64_t>(meter.turn));
   out.string("repeated", meter.repeated.call);
   out.string("tool", meter.repeated.tool);
   out.integer("count", meter.repeated.count);
@@ -148,20 +157,30 @@ std::optional<Meter> meter_of(std::string_view text) {
               .messages = number("messages"),
               .turns = number("turns"),
               .after_person = json::find(text, "afterPerson") == "true",
+              .interrupted = json::int_at(text, "interrupted"),
+              .person_before = json::find(text, "personBefore") == "true",
+              .follows_before = json::find(text, "followsBefore") == "true",
               .reported = json::int_at(text, "reported"),
               .estimated = number("estimated"),
-              .open_cut = json::find(text, "openCut") == "true",
+              .turn = static_cast<std::uint64_t>(number("turn")),
               .repeated = {.call = string("repeated"),
                            .count = number("count"),
                            .ids = strings_at(text, "ids"),
                            .tool = string("tool")}};
-  for (const std::string_view call : json::elements(json::find(text, "open").value_or("[]"))) {
+  std::vector<KeptCall> calls;
+  for (const std::string_view call : json::elements(json::find(text, "calls").value_or("[]"))) {
     const auto spelling = std::ranges::find(spelling_names, json::string_at(call, "spelling").value_or("pi"));
     if (spelling == std::ranges::end(spelling_names)) return {};
-    meter.open.push_back({.id = json::string_at(call, "id").value_or(""),
-                          .name = json::string_at(call, "name").value_or(""),
-                          .spelling = static_cast<Spelling>(spelling - std::ranges::begin(spelling_names))});
+    calls.push_back({.id = json::string_at(call, "id").value_or(""),
+                     .name = json::string_at(call, "name").value_or(""),
+                     .spelling = static_cast<Spelling>(spelling - std::ranges::begin(spelling_names)),
+                     .message = static_cast<std::uint64_t>(json::int_at(call, "message").value_or(0)),
+                     .place = static_cast<std::size_t>(json::int_at(call, "place").value_or(0)),
+                     .answered = json::find(call, "answered") == "true",
+                     .counted = json::int_at(call, "counted").value_or(0)});
   }
+  meter.calls.resume(calls, static_cast<std::uint64_t>(number("withCalls")), json::find(text, "follows") == "true",
+                     static_cast<std::uint64_t>(number("forgot")));
   if (json::find(text, "doomTool"))
     meter.doom = {.tool = string("doomTool"), .count = number("doomCount"), .call_ids = strings_at(text, "doomIds")};
   return meter;

@@ -11,33 +11,18 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/context/call_book.hpp"
 #include "policy/context/entry.hpp"
 #include "policy/context/settings.hpp"
 
 namespace sessiond::context {
 
-// More calls that wait for their results are not remembered.
+// More calls that wait for their results are not remembered, the oldest are forgotten.
 inline constexpr std::size_t most_open = 1'000;
 // Nor are ids and names of calls that are longer, in bytes.
-inline constexpr std::size_t most_remembered = 256;
+inline constexpr std::size_t most_remembered = 1024;
 // The calls of a message are compared with others (doom_loop.hpp) if they are no more.
 inline constexpr std::size_t most_compared = 64;
-
-// A call that waits for its result.
-struct OpenCall {
-  std::string id{};
-  std::string name{};
-  Spelling spelling = Spelling::pi;
-};
-
-// Matches results with calls: each result answers the first call with its id that no result before it answers. Sorts
-// the results, which may be very many; not hashed, since a client could choose ids whose hashes collide.
-struct Answered {
-  std::vector<bool> calls{};    // that have a result
-  std::vector<bool> results{};  // that have a call
-  bool any() const { return std::ranges::find(results, true) != results.end(); }
-};
-Answered match(const std::vector<OpenCall>& open, const std::vector<ToolResult>& results);
 
 // The last calls, as far as they are identical (doom_loop.hpp).
 struct Repeated {
@@ -54,25 +39,32 @@ struct DoomLoop {
 };
 
 struct Meter {
-  std::string checkpoint{};                // id of the last checkpoint; empty: there is none
-  std::int64_t checkpoint_at = 0;          // its time, ms since the epoch
-  std::uint64_t branches = 0;              // of the transcript, not only of the path
-  std::int64_t messages = 0;               // since the checkpoint; neither system, synthetic nor summary
-  std::int64_t turns = 0;                  // since the checkpoint
-  bool after_person = false;               // the last message is a person's
+  std::string checkpoint{};        // id of the last checkpoint; empty: there is none
+  std::int64_t checkpoint_at = 0;  // its time, ms since the epoch
+  std::uint64_t branches = 0;      // of the transcript, not only of the path
+  std::int64_t messages = 0;       // since the checkpoint; neither system, synthetic nor summary
+  std::int64_t turns = 0;          // since the checkpoint
+  bool after_person = false;       // the last message is a person's
+  // The last message is what a run had said when it ended, of so many tokens; it goes when another attempt follows.
+  std::optional<std::int64_t> interrupted{};
+  bool person_before = false;              // and it follows a person's message,
+  bool follows_before = false;             // or one with calls: CallBook::follows()
   std::optional<std::int64_t> reported{};  // tokens that the model's last reply reported
   std::int64_t estimated = 0;              // tokens of what came since that reply; of everything if there is none
-  std::vector<OpenCall> open{};            // at most most_open
-  bool open_cut = false;                   // there were more, so nothing is known of a result without a call
+  CallBook calls{{.most = most_open, .longest = most_remembered}};
+  std::uint64_t turn = 0;  // of the messages with calls, the first one of this turn
   Repeated repeated{};
   std::optional<DoomLoop> doom{};
 
   std::int64_t used() const { return reported.value_or(0) + estimated; }
+  // The calls were more than are remembered: a view may show results that were not counted.
+  bool is_cut() const { return calls.is_cut(); }
   // Begins anew behind a checkpoint: its id and time, and the tokens of its summary.
   void begin(std::string id, std::int64_t at, std::int64_t tokens);
-  // Adds an entry. Nothing for a part of a summary. `counts_usage`: false for kept entries before the checkpoint, whose
-  // replies reported what was summarised since.
-  void add(const Entry& entry, std::int64_t doom_count, bool counts_usage = true);
+  // Adds an entry as a view shows it (sendable.hpp, tool_pairs.hpp), and returns what became of its results. Nothing
+  // for a part of a summary. `counts_usage`: false for kept entries before the checkpoint, whose replies reported what
+  // was summarised since.
+  Taken add(const Entry& entry, std::int64_t doom_count, bool counts_usage = true);
   // Returns the warning that is due, once no call waits for its result.
   std::optional<DoomLoop> take_doom();
 };

@@ -3,119 +3,227 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
+#include "policy/context/call_book.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::context {
 namespace {
 
 constexpr std::string_view interrupted = "No result: the call was interrupted.";
+constexpr std::size_t longest_id = 64;
+constexpr std::size_t longest_stem = 43;  // before "-" and a number
 
-OpenCall open_call(const ToolCall& call) { return {.id = call.id, .name = call.name, .spelling = call.spelling}; }
-
-// The rows from one message of a person to the next. Each step takes time linear in the rows, calls and results, but
-// for looking up their ids: transcripts may have very many of them. Ids are not hashed, since a client could choose ids
-// whose hashes collide.
-class Segment {
+// Takes time linear in rows, calls and results, but for looking up their ids: transcripts may have very many of them.
+// Ids are not hashed, since a client could choose ids whose hashes collide.
+class Matcher {
  public:
-  Segment(Rows& rows, std::size_t begin, std::size_t end) : rows_(rows), begin_(begin), end_(end) {}
+  Matcher(Rows& rows, std::vector<Repaired>& repaired) : rows_(rows), repaired_(repaired) {}
 
-  void match(std::vector<Row>& out, std::vector<Repaired>& repaired) {
-    for (std::size_t at = begin_; at < end_; ++at) claim(at, repaired);
-    for (std::size_t at = begin_; at < end_; ++at) {
+  std::vector<Row> match() {
+    for (std::size_t at = 0; at < rows_.all.size(); ++at) place(at);
+    std::vector<Row> out;
+    out.reserve(rows_.all.size());
+    for (std::size_t at = 0; at < rows_.all.size(); ++at) {
       Row& row = rows_.all[at];
       if (row.entry.message.empty()) continue;  // it comes behind its calls, or is left out
-      const std::vector<ToolCall> made = row.entry.calls;
-      out.push_back(std::move(row));
-      if (!made.empty()) answer(at, made, out, repaired);
+      if (row.entry.calls.empty())
+        out.push_back(std::move(row));
+      else
+        answer(std::move(row), out, answers_[at]);
     }
+    return out;
   }
 
  private:
-  struct Waiting {
-    std::size_t row;
-    std::size_t call;
+  // A row behind that of a call: the call's place, and that of the result in the row.
+  struct Result {
+    std::size_t place = 0;
+    std::size_t part = 0;
+  };
+  struct Answer {
+    Row row{};
+    std::vector<Result> results{};
   };
   // The rows behind those of calls.
   struct Answers {
-    std::vector<Row> results{};
-    std::vector<Row> with_words{};  // messages that bring results and more: providers want the results first
-    std::vector<bool> calls{};      // that have a result
+    std::vector<Answer> results{};
+    std::vector<Answer> with_words{};  // messages that bring results and more: providers want the results first
+    std::vector<std::size_t> calls{};  // by place: one more than the index of its result in `results`; 0: it has none
   };
 
-  // Notes the calls of a row, or gives its results to the calls that wait for them.
-  void claim(std::size_t at, std::vector<Repaired>& repaired) {
+  // Notes the calls of a row, and gives its results to the calls that they belong to.
+  void place(std::size_t at) {
     Row& row = rows_.all[at];
-    for (std::size_t call = 0; call < row.entry.calls.size(); ++call)
-      waiting_[row.entry.calls[call].id].push_back({at, call});
-    if (!row.entry.calls.empty()) answers_[at].calls.resize(row.entry.calls.size());
-    if (!row.entry.results.empty()) give(row, repaired);
-    if (!row.entry.message.empty()) last_other_ = at;
-  }
-
-  // Returns the row of the call that a result answers; nothing: there is none.
-  std::optional<std::size_t> take_call(const ToolResult& result) {
-    const auto calls = waiting_.find(result.call_id);
-    if (calls == waiting_.end() || calls->second.empty()) return {};
-    const Waiting call = calls->second.front();
-    calls->second.pop_front();
-    answers_[call.row].calls[call.call] = true;
-    return call.row;
-  }
-
-  // A message whose results all answer the row before it stays whole. Otherwise each result goes behind its call, as a
-  // message with nothing else, and the rest of the message stays where it is.
-  void give(Row& row, std::vector<Repaired>& repaired) {
-    std::vector<std::optional<std::size_t>> owners;
-    bool in_place = true;
-    for (const ToolResult& result : row.entry.results) {
-      owners.push_back(take_call(result));
-      in_place = in_place && owners.back() && owners.back() == last_other_;
-      if (!owners.back())
-        repaired.push_back({.call_id = result.call_id, .why = "orphan_result"});
-      else if (owners.back() != last_other_)
-        repaired.push_back({.call_id = result.call_id, .why = "moved_result"});
+    const Taken taken = book_.take(row.entry);
+    if (!row.entry.calls.empty()) {
+      messages_.push_back(at);
+      answers_[at].calls.resize(row.entry.calls.size());
     }
+    if (taken.owners.empty()) return;
+    for (std::size_t index = 0; index < taken.owners.size(); ++index)
+      tell(row.entry.results[index], taken.owners[index]);
     const bool only_results = row.entry.role == Role::tool;
-    if (in_place) {
-      Answers& answers = answers_[*owners.front()];
-      (only_results ? answers.results : answers.with_words).push_back(std::exchange(row, {}));
+    if (taken.whole) {
+      Answers& answers = answers_[messages_.back()];
+      Answer whole{.row = std::exchange(row, {})};
+      for (std::size_t index = 0; index < taken.owners.size(); ++index) {
+        const std::size_t call = taken.owners[index].place;
+        whole.results.push_back({.place = call, .part = index});
+        answers.calls[call] = answers.results.size() + 1;
+      }
+      (only_results ? answers.results : answers.with_words).push_back(std::move(whole));
       return;
     }
     const Row whole = std::exchange(row, {});
-    const auto with = [&](std::string message) {
-      Row made{.id = whole.id, .seq = whole.seq, .counts_usage = whole.counts_usage};
-      rows_.replace(made, std::move(message));
-      return made;
-    };
-    for (std::size_t index = 0; index < owners.size(); ++index) {
-      if (!owners[index]) continue;
-      const std::string_view part = whole.entry.results[index].part;
-      answers_[*owners[index]].results.push_back(
-          part.empty() ? whole : with(fmt::format(R"({{"role":"user","content":[{}]}})", part)));
-    }
+    for (std::size_t index = 0; index < taken.owners.size(); ++index) give(whole, taken.owners[index], index);
     if (only_results) return;
-    row = with(json::apply(whole.entry.message, {.set = {{"content", words_of(whole.entry)}}}));
+    row = with(whole, json::apply(whole.entry.message, {.set = {{"content", words_of(whole.entry)}}}));
     row.entry.person = whole.entry.person;
   }
 
-  // Puts the results of a row's calls behind it, and makes those that there are none of.
-  void answer(std::size_t at, const std::vector<ToolCall>& calls, std::vector<Row>& out,
-              std::vector<Repaired>& repaired) {
-    Answers& answers = answers_[at];
-    std::ranges::move(answers.results, std::back_inserter(out));
-    for (std::size_t call = 0; call < calls.size(); ++call) {
-      if (answers.calls[call]) continue;
-      Row row;
-      rows_.replace(row, interrupted_result(open_call(calls[call])));
-      out.push_back(std::move(row));
-      repaired.push_back({.call_id = calls[call].id, .why = "missing_result"});
+  void tell(const ToolResult& result, const Owner& owner) {
+    if (owner.fate == Fate::orphan) repaired_.push_back({.call_id = result.call_id, .why = "orphan_result"});
+    if (owner.fate == Fate::duplicate) repaired_.push_back({.call_id = result.call_id, .why = "duplicate_result"});
+    if (owner.fate == Fate::replaces) repaired_.push_back({.call_id = result.call_id, .why = "late_result"});
+    if (owner.fate == Fate::answers && !owner.behind)
+      repaired_.push_back({.call_id = result.call_id, .why = "moved_result"});
+  }
+
+  Row with(const Row& whole, std::string message) {
+    Row made{.id = whole.id, .seq = whole.seq, .counts_usage = whole.counts_usage};
+    rows_.replace(made, std::move(message));
+    return made;
+  }
+
+  // Puts one result of a row behind its call.
+  void give(const Row& whole, const Owner& owner, std::size_t index) {
+    if (!owner.is_shown()) return;
+    const std::string_view part = whole.entry.results[index].part;
+    Answers& answers = answers_[messages_[owner.message]];
+    Answer answer{.row = part.empty() ? whole : with(whole, fmt::format(R"({{"role":"user","content":[{}]}})", part)),
+                  .results = {{.place = owner.place}}};
+    std::size_t& index_after = answers.calls[owner.place];
+    if (owner.fate == Fate::replaces) {
+      answers.results[index_after - 1] = std::move(answer);
+    } else {
+      answers.results.push_back(std::move(answer));
+      index_after = answers.results.size();
     }
-    std::ranges::move(answers.with_words, std::back_inserter(out));
+  }
+
+  // Puts out a row with calls, the results behind it, and those that are made since there are none.
+  void answer(Row row, std::vector<Row>& out, Answers& answers) {
+    const std::vector<ToolCall> calls = row.entry.calls;
+    for (std::size_t place = 0; place < calls.size(); ++place) {
+      if (answers.calls[place] != 0) continue;
+      Answer made{.row = {.seq = row.seq}, .results = {{.place = place}}};
+      rows_.replace(
+          made.row,
+          interrupted_result({.id = calls[place].id, .name = calls[place].name, .spelling = calls[place].spelling}));
+      answers.results.push_back(std::move(made));
+      repaired_.push_back({.call_id = calls[place].id, .why = "missing_result"});
+    }
+    const std::vector<std::string> ids = free_ids(calls);
+    if (!ids.empty()) rename_calls(rows_, row, ids);
+    out.push_back(std::move(row));
+    for (std::vector<Answer>* list : {&answers.results, &answers.with_words}) {
+      for (Answer& one : *list) {
+        if (!ids.empty()) rename_results(one, ids);
+        out.push_back(std::move(one.row));
+      }
+    }
+  }
+
+  // Returns the ids of calls as they are shown; nothing if that is how they are. Providers take each id once, of few
+  // characters. Going by what came before, so that what was shown once does not change.
+  std::vector<std::string> free_ids(const std::vector<ToolCall>& calls) {
+    std::vector<std::string> ids;
+    bool changed = false;
+    for (const ToolCall& call : calls) {
+      std::string id = fit_id(call.id);
+      if (!shown_ids_.insert(id).second) {
+        const std::string stem = id.substr(0, longest_stem);
+        std::uint64_t& last = last_.try_emplace(stem, 1).first->second;
+        do {
+          id = fmt::format("{}-{}", stem, ++last);
+        } while (!shown_ids_.insert(id).second);
+      }
+      if (id != call.id) repaired_.push_back({.call_id = call.id, .why = "renamed_call", .shown_as = id});
+      changed = changed || id != call.id;
+      ids.push_back(std::move(id));
+    }
+    return changed ? ids : std::vector<std::string>();
+  }
+
+  static std::string fit_id(std::string id) {
+    if (id.empty()) return "call";
+    if (id.size() > longest_id) id.resize(longest_id);
+    for (char& c : id)
+      if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'))
+        c = '_';
+    return id;
+  }
+
+  void rename_results(Answer& answer, const std::vector<std::string>& ids) {
+    Row& row = answer.row;
+    const std::string_view status = row.entry.status;
+    if (row.entry.results.front().part.empty()) {
+      const std::string id = json::quote(ids[answer.results.front().place]);
+      const bool is_openai = json::string_at(row.entry.message, "role") == "tool";
+      json::Edit edit{.set = {{is_openai ? "tool_call_id" : "toolCallId", id}}};
+      const char* other = is_openai ? "toolCallId" : "tool_call_id";
+      if (json::find(row.entry.message, other)) edit.set.push_back({other, id});
+      rows_.replace(row, json::apply(row.entry.message, edit));
+    } else {
+      std::unordered_map<const char*, std::size_t> places;  // of calls, by the part that is the result
+      for (const Result& result : answer.results)
+        places.emplace(row.entry.results[result.part].part.data(), result.place);
+      std::string content = "[";
+      for (const std::string_view part : json::elements(row.entry.content)) {
+        if (content.size() > 1) content += ',';
+        const auto place = places.find(part.data());
+        if (place == places.end()) {
+          content += part;
+          continue;
+        }
+        const std::string id = json::quote(ids[place->second]);
+        const bool is_pi = json::string_at(part, "type") == "toolResult";
+        json::Edit edit{.set = {{is_pi ? "toolCallId" : "tool_use_id", id}}};
+        const char* other = is_pi ? "tool_use_id" : "toolCallId";
+        if (json::find(part, other)) edit.set.push_back({other, id});
+        content += json::apply(part, edit);
+      }
+      const bool person = row.entry.person;
+      rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", content + "]"}}}));
+      row.entry.person = person;
+    }
+    row.entry.status = status;
+  }
+
+  static void rename_calls(Rows& rows, Row& row, const std::vector<std::string>& ids) {
+    std::unordered_map<const char*, std::size_t> places;  // by the text of the part
+    for (std::size_t place = 0; place < ids.size(); ++place) places.emplace(row.entry.calls[place].part.data(), place);
+    const auto renamed = [&](std::string_view parts) {
+      std::string out = "[";
+      for (const std::string_view part : json::elements(parts)) {
+        if (out.size() > 1) out += ',';
+        const auto place = places.find(part.data());
+        out += place == places.end() ? std::string(part)
+                                     : json::apply(part, {.set = {{"id", json::quote(ids[place->second])}}});
+      }
+      return out + "]";
+    };
+    json::Edit edit;
+    for (const std::string_view member : {"content", "tool_calls"})
+      if (const auto parts = json::find(row.entry.message, member); parts && parts->starts_with('['))
+        edit.set.push_back({std::string(member), renamed(*parts)});
+    rows.replace(row, json::apply(row.entry.message, edit));
   }
 
   // The content of a message without its results.
@@ -132,15 +240,17 @@ class Segment {
   }
 
   Rows& rows_;
-  std::size_t begin_, end_;
-  std::map<std::string, std::deque<Waiting>> waiting_{};  // by the call's id, in order
-  std::unordered_map<std::size_t, Answers> answers_{};    // by the row of the calls
-  std::optional<std::size_t> last_other_{};               // the last row that stays where it is
+  std::vector<Repaired>& repaired_;
+  CallBook book_{};
+  std::vector<std::size_t> messages_{};                 // the rows with calls
+  std::unordered_map<std::size_t, Answers> answers_{};  // by the row of the calls
+  std::set<std::string, std::less<>> shown_ids_{};
+  std::map<std::string, std::uint64_t, std::less<>> last_{};  // number behind a stem
 };
 
 }  // namespace
 
-std::string interrupted_result(const OpenCall& call) {
+std::string interrupted_result(const KeptCall& call) {
   const std::string id = json::quote(call.id);
   const std::string text = json::quote(interrupted);
   switch (call.spelling) {
@@ -160,32 +270,15 @@ std::string interrupted_result(const OpenCall& call) {
 }
 
 void mark_answers(Rows& rows) {
-  std::map<std::string, std::size_t> open;  // calls of this turn without a result, by id
-  for (Row& row : rows.all) {
-    for (const ToolResult& result : row.entry.results) {
-      const auto call = open.find(result.call_id);
-      if (call == open.end() || call->second == 0) continue;
-      --call->second;
-      row.entry.person = false;
-    }
-    if (row.entry.person) open.clear();
-    for (const ToolCall& call : row.entry.calls) ++open[call.id];
-  }
+  CallBook book;
+  for (Row& row : rows.all)
+    if (book.take(row.entry).answers_any()) row.entry.person = false;
 }
 
 std::vector<Repaired> match_pairs(Rows& rows) {
   mark_answers(rows);
   std::vector<Repaired> repaired;
-  std::vector<Row> out;
-  out.reserve(rows.all.size());
-  for (std::size_t begin = 0; begin < rows.all.size();) {
-    std::size_t end = begin;
-    while (end < rows.all.size() && !rows.all[end].entry.person) ++end;
-    end = std::min(end + 1, rows.all.size());
-    Segment(rows, begin, end).match(out, repaired);
-    begin = end;
-  }
-  rows.all = std::move(out);
+  rows.all = Matcher(rows, repaired).match();
   return repaired;
 }
 

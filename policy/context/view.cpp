@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "policy/context/pruning.hpp"
+#include "policy/context/sendable.hpp"
 #include "policy/context/tool_pairs.hpp"
+#include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::context {
@@ -35,18 +37,6 @@ void add_summary(Rows& rows, const Line& checkpoint, Style style) {
   add(summary_message(checkpoint));
 }
 
-// Tells whether a line is the record of a run that another attempt followed (policy/runs/README.md).
-bool ends_retried_run(const Line& line) {
-  if (line.type != "custom" || json::string_at(line.body, "customType") != "sessiond.run") return false;
-  const auto data = json::find(line.body, "data");
-  return data && json::find(*data, "retried") == "true";
-}
-
-// Tells whether a row is what such a run had said. The record directly follows it.
-bool is_interrupted(const Row& row) {
-  return row.entry.role == Role::assistant && json::string_at(row.entry.message, "state") == "interrupted";
-}
-
 // Leaves out the oldest turns, so that at most `most` rows remain behind the summary. The last turn stays.
 void trim_turns(View& view, std::int64_t most) {
   std::vector<Row>& all = view.rows.all;
@@ -62,6 +52,26 @@ void trim_turns(View& view, std::int64_t most) {
   view.used = std::max<std::int64_t>(view.used, 0);
   std::erase_if(view.pruned, [begin](const Pruned& pruned) { return pruned.row < begin; });
   all.erase(all.begin() + static_cast<std::ptrdiff_t>(summary_rows), all.begin() + static_cast<std::ptrdiff_t>(begin));
+}
+
+// What the model's last reply reported, and the estimate of what came since: the same as a Meter counts.
+std::int64_t used_by(const std::vector<Row>& rows, std::size_t summary_rows, const std::vector<Row>& system) {
+  const Row* last = nullptr;
+  for (const Row& row : rows)
+    if (row.counts_usage && row.entry.usage && row.entry.usage->used != 0 && (last == nullptr || row.seq > last->seq))
+      last = &row;
+  std::int64_t used = last == nullptr ? 0 : last->entry.usage->used;
+  const auto came_since = [last](const Row& row) {
+    const bool is_made = row.id.empty();  // for a call of that reply, or of a later one
+    return last == nullptr || row.seq > last->seq || (is_made && row.seq == last->seq);
+  };
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const bool counts = at < summary_rows ? last == nullptr : came_since(rows[at]);
+    if (counts) used = policy::add_counted(used, rows[at].entry.tokens);
+  }
+  for (const Row& row : system)
+    if (came_since(row)) used = policy::add_counted(used, row.entry.tokens);
+  return used;
 }
 
 }  // namespace
@@ -83,19 +93,37 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
   return rows[at].entry.person && (at == 0 || !rows[at - 1].entry.person);
 }
 
-void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage) {
+void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired) {
   rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
-    if (ends_retried_run(line) && !rows.all.empty() && is_interrupted(rows.all.back())) rows.all.pop_back();
     Row row{.id = line.id, .seq = line.seq, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
+    if (row.entry.retries && !rows.all.empty() && rows.all.back().entry.interrupted && !rows.all.back().entry.synthetic)
+      rows.all.pop_back();
     if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
     if (line.type != "message") {
       const std::string content(row.entry.content.empty() ? "\"\"" : row.entry.content);
       rows.replace(row, fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", content));
     }
     if (row.entry.summary) continue;  // the other half of a checkpoint
+    if (row.entry.fit == Fit::left_out) {
+      repaired.push_back({.entry_id = line.id, .why = "blank_message"});
+      continue;
+    }
+    if (row.entry.fit == Fit::mended) {
+      repaired.push_back({.entry_id = line.id, .why = "blank_text"});
+      const std::string_view status = row.entry.status;
+      rows.replace(row, mended(row.entry));
+      row.entry.status = status;  // that of the text as it was
+    }
     rows.all.push_back(std::move(row));
   }
+}
+
+Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired) {
+  Rows rows;
+  add_rows(rows, conversation.before, false, repaired);
+  add_rows(rows, conversation.after, true, repaired);
+  return rows;
 }
 
 std::string to_json(const Row& row) {
@@ -140,31 +168,22 @@ Meter measure(const Conversation& conversation, std::int64_t doom_count) {
 
 View view_of(const Conversation& conversation, const ViewOptions& options, const Settings& settings) {
   View view;
-  add_rows(view.rows, conversation.before, false);
-  add_rows(view.rows, conversation.after, true);
-  view.repaired = match_pairs(view.rows);
+  view.rows = rows_of(conversation, view.repaired);
+  std::ranges::move(match_pairs(view.rows), std::back_inserter(view.repaired));
   std::vector<Row> rows = std::exchange(view.rows.all, {});
   if (conversation.checkpoint) add_summary(view.rows, *conversation.checkpoint, options.style);
   view.summary_rows = view.rows.all.size();
   std::ranges::move(rows, std::back_inserter(view.rows.all));
-
-  Meter meter;
-  const auto add_systems = [&](std::uint64_t before) {
-    while (view.system.size() < conversation.system.size()) {
-      const Line& line = conversation.system[view.system.size()];
-      if (line.seq >= before) return;
-      const Entry entry = read_entry(line.type, line.body);
-      meter.add(entry, 0, false);
-      view.system.push_back(to_json({.id = line.id, .entry = entry}));
-    }
-  };
-  for (const Row& row : view.rows.all) meter.estimated += row.entry.summary ? row.entry.tokens : 0;
-  for (const Row& row : view.rows.all) {
-    add_systems(row.seq);  // one behind the model's last reply is not in what that reply reported
-    meter.add(row.entry, 0, row.counts_usage);
+  Rows system;
+  for (const Line& line : conversation.system) {
+    const Entry entry = read_entry(line.type, line.body);
+    if (entry.fit == Fit::left_out) continue;
+    Row row{.id = line.id, .seq = line.seq, .entry = entry};
+    if (entry.fit == Fit::mended) system.replace(row, mended(entry));
+    view.system.push_back(to_json(row));
+    system.all.push_back(std::move(row));
   }
-  add_systems(std::numeric_limits<std::uint64_t>::max());
-  view.used = meter.used();
+  view.used = used_by(view.rows.all, view.summary_rows, system.all);
   view.aggressive = options.prune == Prune::aggressive;
   view.pruned = prune(view.rows, view.used, options, settings.pruning);
   if (options.max_messages) trim_turns(view, *options.max_messages);

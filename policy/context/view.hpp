@@ -38,7 +38,7 @@ struct Conversation {
 
 struct Row {
   std::string id{};       // of its entry; empty: the view made it
-  std::uint64_t seq = 0;  // of its entry
+  std::uint64_t seq = 0;  // of its entry; of a made result that of the call's
   Entry entry{};
   bool counts_usage = true;
 };
@@ -63,8 +63,12 @@ struct Pruned {
   const char* how = "soft";       // or "hard"
 };
 struct Repaired {
-  std::string call_id{};
-  const char* why = "missing_result";  // or "orphan_result", "moved_result"
+  std::string call_id{};   // of a call or a result
+  std::string entry_id{};  // of a message without one
+  // "missing_result", "orphan_result", "duplicate_result", "moved_result", "late_result" (in place of one that was
+  // made), "renamed_call"; of a message "blank_text" (a part is left out or filled) and "blank_message" (left out).
+  const char* why = "missing_result";
+  std::string shown_as{};  // the id that a renamed call has in the view
 };
 
 enum class Style : std::uint8_t { pair, assistant };
@@ -95,9 +99,10 @@ Meter measure(const Conversation& conversation, std::int64_t doom_count);
 
 View view_of(const Conversation& conversation, const ViewOptions& options, const Settings& settings);
 
-// Makes the rows of entries, as they are.
-void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage);
-std::string to_json(const Row& row);  // {"role",…,"entryIds":[…]}
+// Makes the rows of entries, and names in `repaired` those that are not shown as they are (sendable.hpp).
+void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired);
+Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired);  // without system messages, summary
+std::string to_json(const Row& row);                                              // {"role",…,"entryIds":[…]}
 
 // The text of a checkpoint's summary.
 std::string summary_of(const Line& checkpoint);

@@ -89,7 +89,13 @@ std::optional<std::string_view> find(std::string_view object, std::string_view n
 
 // Convert a value; nothing when it is of another kind or out of range.
 std::optional<std::string> as_string(std::string_view value);  // lone surrogates become U+FFFD
-std::optional<std::int64_t> as_int(std::string_view value);    // integral numbers also as 1e3 or 5.0, if exact
+
+// JSON as every reader takes it: bytes that are not UTF-8, and halves of surrogate pairs that stand alone ("\ud83d"),
+// are U+FFFD. Whatever leaves the daemon is like this, but for what is promised byte by byte: a transcript's file,
+// view=raw, backups. Returns `text`, or `held` with the mended text.
+std::string_view as_sent(std::string_view text, std::string& held);
+void mend_surrogates(std::string& text);                     // only these
+std::optional<std::int64_t> as_int(std::string_view value);  // integral numbers also as 1e3 or 5.0, if exact
 std::optional<bool> as_bool(std::string_view value);
 std::optional<double> as_double(std::string_view value);
 std::optional<std::string> string_at(std::string_view object, std::string_view name);

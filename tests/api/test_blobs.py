@@ -93,38 +93,39 @@ class Media(BlobCase):
         key, other = self.key(), self.key()
         for one in (key, other):
             self.new(one, api=api)
-        stray = api.post(S(key, "main", "messages"), {"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": "OLD"}]})
+        stray = api.post(S(key, "main", "messages"), {"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": "OLD"}, {"type": "text", "text": "b"}]})
         self.ok(stray, 201)  # of no run
         run = self.start(key, "hi", api=api)
         said = [[{"type": "thinking", "thinking": "b", "signature": f"SIG{n}"}, {"type": "redacted_thinking", "data": f"RED{n}"},
-                 {"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {}}] for n in range(2)]
+                 {"type": "text", "text": "c"}, {"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {}}] for n in range(2)]
         bare = [[part for part in content if part["type"] != "redacted_thinking"] for content in said]
         for content, shown in zip(said, bare, strict=True):
             shown[0] = {"type": "thinking", "thinking": "b"}
-            self.ok(api.post(S(key, "main", "messages"), {"role": "assistant", "content": content}), 201)
+            blank = [*content[:-1], {"type": "text", "text": ""}, content[-1]]  # which no view shows
+            self.ok(api.post(S(key, "main", "messages"), {"role": "assistant", "content": blank}), 201)
             self.ok(api.post(S(key, "main", "messages"), {"role": "toolResult", "toolCallId": content[-1]["id"], "content": "ok"}), 201)
 
         def shown_by(query, one=key):
             return [m["content"] for m in self.ok(api.get(S(one, "main", "messages") + query), 200)["data"] if m["role"] == "assistant"]
 
-        old = [{"type": "thinking", "thinking": "a"}]
+        old = [{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}]
         # A token that may not see the session cannot place signatures.
         stranger = daemon.client(daemon.token("operator", keyPrefix=other))
         forged = [{**said[0][0], "signature": "FORGED"}, *said[0][1:]]
         self.assertEqual(stranger.post(S(key, "main", "messages"), {"role": "assistant", "content": forged}).status, 404)
         self.assertEqual(shown_by("?view=llm"), [old, *said])
-        self.assertEqual(shown_by("?order=asc"), [old, *bare])
+        self.assertEqual(shown_by("?order=asc"), [old, *[[*one[:-1], {"type": "text", "text": ""}, one[-1]] for one in bare]])
         self.assertNotIn(b"SIG", b"".join(f.read_bytes() for f in daemon.state.rglob("*") if f.is_file()))
         # A request that is sent again shows its message once, with its own signature.
-        again = {"role": "assistant", "content": [{"type": "thinking", "thinking": "b", "signature": "SIG2"}]}
-        other_one = {"role": "assistant", "content": [{"type": "thinking", "thinking": "b", "signature": "SIG3"}]}
+        again = {"role": "assistant", "content": [{"type": "thinking", "thinking": "b", "signature": "SIG2"}, {"type": "text", "text": "d"}]}
+        other_one = {"role": "assistant", "content": [{"type": "thinking", "thinking": "b", "signature": "SIG3"}, {"type": "text", "text": "d"}]}
         for body, id in ((again, "k1"), (other_one, "k2"), (again, "k1")):
             self.ok(api.post(S(key, "main", "messages"), body, headers={"Idempotency-Key": key + id}), 201)
         self.assertEqual(shown_by("?view=llm"), [old, *said, again["content"], other_one["content"]])
         self.finish(run, api=api)
-        self.assertEqual(shown_by("?view=llm"), [old, *bare, *[[{"type": "thinking", "thinking": "b"}]] * 2])
+        self.assertEqual(shown_by("?view=llm"), [old, *bare, *[[{"type": "thinking", "thinking": "b"}, {"type": "text", "text": "d"}]] * 2])
         self.start(key, "again", api=api)  # another run does not have them
-        self.assertEqual(shown_by("?view=llm"), [old, *bare, *[[{"type": "thinking", "thinking": "b"}]] * 2])
+        self.assertEqual(shown_by("?view=llm"), [old, *bare, *[[{"type": "thinking", "thinking": "b"}, {"type": "text", "text": "d"}]] * 2])
 
     def test_a_shared_store_keeps_all_as_it_came(self):
         daemon = self.spawn({"store": {"mode": "shared"}})

@@ -5,7 +5,7 @@ import json
 import shutil
 import threading
 
-from harness.case import Case, S, uid
+from harness.case import Case, S, text_of, uid
 from harness.sessiond import REPO
 
 SHARED = REPO.parent / "shared" / "data" / "openclaw"
@@ -314,21 +314,82 @@ class Context(Case):
         self.append(key, call(("c1", "ls", {})))
         reply = self.append(key, {"role": "user", "text": "stop"})
         self.assertEqual(reply["warnings"], [{"code": "unmatched_tool_call", "id": "c1"}])
+        self.assertNotIn("warnings", self.append(key, {"role": "user", "text": "please"}), "that was told")
         view = self.view(key)
-        self.assertEqual([row["role"] for row in view["data"]], ["user", "assistant", "toolResult", "user"])
+        self.assertEqual([row["role"] for row in view["data"]], ["user", "assistant", "toolResult", "user", "user"])
         made = view["data"][2]
         self.assertEqual((made["toolCallId"], made["isError"], made["content"][0]["text"]),
                          ("c1", True, "No result: the call was interrupted."))
         self.assertEqual(view["repaired"], [{"callId": "nobody", "why": "orphan_result"}, {"callId": "c1", "why": "missing_result"}])
-        strict = self.spawn({"messages": {"pairs": "strict"}}).client()
-        key = self.new(api=strict)["key"]
-        self.problem(strict.post(S(key, "main", "messages"), result("nobody")), 422, "unmatched_tool_result")
-        self.append(key, call(("c1", "ls", {})), api=strict)
-        self.problem(strict.post(S(key, "main", "messages"), {"role": "assistant", "text": "on"}), 422, "unmatched_tool_call")
-        self.append(key, {"role": "user", "text": "what people say is never refused"}, api=strict)
-        self.append(key, result("c1"), status=422, api=strict)
 
-    def test_repair_appends_results_of_the_last_turn(self):
+    def test_a_result_belongs_to_its_call_across_peoples_words(self):
+        for repaired in (False, True):
+            key = self.make()
+            self.append(key, {"role": "user", "text": "delete the logs"}, call(("c1", "rm", {})), {"role": "user", "text": "are you there?"})
+            if repaired:
+                self.ok(self.api.post(S(key, "main", "repair")), 200)
+            self.assertNotIn("warnings", self.append(key, result("c1", "42 files")))
+            self.daemon.restart(kill=True)
+            type(self).api = self.daemon.client()
+            view = self.view(key)
+            self.assertEqual([text_of(row) for row in view["data"]], ["delete the logs", "", "42 files", "are you there?"])
+            self.assertEqual(view["repaired"][-1], {"callId": "c1", "why": "late_result" if repaired else "moved_result"})
+            self.append(key, result("c1", "again"))
+            self.assertEqual(self.view(key)["repaired"][-1], {"callId": "c1", "why": "duplicate_result"})
+            self.assertEqual(self.context(key)["used"], self.view(key, "&prune=off")["context"]["used"])
+
+    def test_strict_refuses_only_results_that_no_message_calls(self):
+        strict = self.spawn({"messages": {"pairs": "strict"}}).client()
+        for ephemeral in (False, True):
+            key = self.ok(strict.post("/v1/agents/main/sessions", {"ephemeral": ephemeral}), 201)["key"]
+            say = lambda *entries, status=201: self.append(key, *entries, api=strict, status=status)  # noqa: B023, E731
+            refused = self.problem(strict.post(S(key, "main", "messages"), result("nobody")), 422, "unmatched_tool_result")
+            self.assertIn("nobody", refused["detail"])
+            say(*({"role": role, "text": role} for _ in range(5) for role in ("user", "assistant")))
+            say(call(("c1", "ls", {}), ("c2", "ls", {})))
+            say({"role": "assistant", "text": "on"})
+            say({"role": "user", "text": "what people say is never refused"})
+            say(result("c1"))
+            say(result("c1"))
+            plan = self.ok(strict.post(S(key, "main", "compact"), {}), 200)["plan"]
+            self.ok(strict.post(S(key, "main", "compact"), {"summary": "S", "firstKeptEntryId": plan["firstKeptEntryId"]}), 201)
+            say(result("c2"))
+            say(result("c2"))
+            say(call(("c3", "ls", {})), result("c3"), result("c3"))
+            say(result("C1"), status=422)
+            many = [(f"m{n}", "ls", {}) for n in range(90)]
+            say(call(*many), *(result(name) for name, _, _ in many))
+            say(*(result(name) for name, _, _ in many))
+            # An id is found however it is spelt.
+            spelt = rb'{"role":"assistant","content":[{"type":"toolCall","id":"a\/\u00e9","name":"ls","arguments":{}}]}'
+            self.ok(strict.request("POST", S(key, "main", "messages"), spelt), 201)
+            for _ in range(2):
+                say(result("a/\u00e9"))
+
+    def test_nothing_blank_is_shown(self):
+        key = self.make()
+        self.append(key, {"role": "user", "content": "q1"}, {"role": "assistant", "content": [], "stopReason": "error"},
+                    {"role": "assistant", "content": [{"type": "text", "text": ""}, call(("c", "ls", {}))["content"][0]]}, result("c", ""),
+                    {"role": "assistant", "content": [{"type": "text", "text": "\n\n"}, {"type": "thinking", "thinking": "hm"}]})
+        photo = self.inbound(channel="telegram", peer=uid(), messageId="p", text="", attachments=[{"type": "image", "url": "https://a/b.jpg"}])
+        view = self.view(key)
+        self.assertEqual([(row["role"], text_of(row)) for row in view["data"]],
+                         [("user", "q1"), ("assistant", ""), ("toolResult", "(no output)")])
+        self.assertEqual([one["why"] for one in view["repaired"]], ["blank_message", "blank_text", "blank_text", "blank_message"])
+        self.assertEqual([text_of(row) for row in self.view(photo["sessionKey"])["data"]], ["[image]"])
+        for one in (key, photo["sessionKey"]):
+            self.assertEqual(self.context(one)["used"], self.view(one, "&prune=off")["context"]["used"])
+
+    def test_ids_of_calls_differ_in_a_view(self):
+        key = self.make()
+        for number in range(3):
+            self.append(key, call(("exec:0", "ls", {"n": number})), result("exec:0"))
+        view = self.view(key)
+        self.assertEqual([row["content"][0]["id"] for row in view["data"][::2]], ["exec_0", "exec_0-2", "exec_0-3"])
+        self.assertEqual([row["toolCallId"] for row in view["data"][1::2]], ["exec_0", "exec_0-2", "exec_0-3"])
+        self.assertEqual(view["repaired"][-1], {"callId": "exec:0", "why": "renamed_call", "shownAs": "exec_0-3"})
+
+    def test_repair_appends_a_result_for_each_call_without_one(self):
         key = self.make()
         self.append(key, {"role": "user", "text": "go"}, call(("a", "ls", {}), ("b", "cat", {})), result("a"))
         dry = self.ok(self.api.post(S(key, "main", "repair"), {"dryRun": True}), 200)
@@ -528,8 +589,10 @@ class Foreign(Case):
                         continue  # a fork that no session has
                     self.assertEqual(reply.status, 200, reply)
                     view = reply.json
-                    orphans = [r["callId"] for r in view["repaired"] if r["why"] == "orphan_result"]
-                    roles = [row["role"] for row in view["data"] if row["entryIds"]] + ["toolResult"] * len(orphans)
+                    left_out = [r for r in view["repaired"] if r["why"] in ("orphan_result", "duplicate_result", "blank_message")]
+                    roles = [row["role"] for row in view["data"] if row["entryIds"]]
+                    roles += ["toolResult" if "callId" in r else self.ok(api.get(S(name, agent, "messages", r["entryId"]) + "?" + query), 200)["role"]
+                              for r in left_out]
                     roles_wanted = [self.NAMES.get(role, role) for role in wanted["contextRoles"]]
                     self.assertEqual(sorted(roles), sorted(roles_wanted), file)
                     if not view["repaired"]:

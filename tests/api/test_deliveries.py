@@ -376,22 +376,30 @@ class Deliveries(Case):
         self.assertEqual([self.shown(id_, api=api)["status"] for id_ in ids], ["sent", "pending", "pending"])
         self.assertEqual([d["deliveryId"] for d in self.claim(api=api)], [ids[1]])
 
-    def test_a_file_that_is_gone_is_made_again_from_the_journal(self):
-        for gone in (lambda file: file.unlink(), lambda file: (file.unlink(), file.mkdir())):
+    def test_a_book_that_is_gone_or_damaged_is_made_again_and_taken_up(self):
+        def flip(file):
+            text = file.read_bytes()
+            at = text.index(b'"active":{') + 2 if b'"active":{' in text else text.index(b'"unsent":') + 2
+            file.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1:])
+
+        for harm in (lambda file: file.unlink(), lambda file: (file.unlink(), file.mkdir()), lambda file: file.write_bytes(b""),
+                     lambda file: file.write_bytes(file.read_bytes()[:10]), flip):
             daemon = self.spawn()
             api = daemon.client()
             key = self.session(api=api)
             self.adopt(api=api)
             made = self.say(key, "waits", api=api)["delivery"]
-            run = self.ok(api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "q"}}), 201)
-            daemon.checkpoint()
+            run = self.ok(api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "q"}, "leaseMs": 1000}), 201)
             daemon.stop()
-            gone(daemon.state / "journal" / "outbox" / "main.json")
-            gone(daemon.state / "journal" / "runs" / "main.json")
+            for book in ("outbox", "runs"):
+                harm(daemon.state / "journal" / book / "main.json")
             daemon.start()
             api = daemon.client()
-            self.assertEqual(self.shown(made, api=api)["status"], "pending")
-            self.assertEqual(self.ok(api.get(S(key, "main", "runs", "active")), 200)["runId"], run["runId"])
+            # Nothing has read the agent yet.
+            self.assertEqual([d["deliveryId"] for d in self.claim(api=api)], [made["deliveryId"]])
+            self.assertEqual(self.ok(api.get(S(key, "main", "runs", run["runId"])), 200)["runId"], run["runId"])
+            eventually(lambda: self.ok(api.get(S(key, "main", "runs", run["runId"])), 200)["status"] != "running", 20,  # noqa: B023
+                       what="the end of the lease")
 
     def test_the_command(self):
         key = self.session()

@@ -329,6 +329,17 @@ class Triggers(Case):
             self.assertEqual(got["reset"]["reason"], "trigger")
             self.assertEqual(self.texts(got["sessionKey"]), ["hi"] if "hi" in text else [])
 
+    def test_a_trigger_may_name_the_agent_that_is_meant(self):
+        for text, left in (("/new@my_bot", []), ("/new@my_bot hi", ["hi"])):
+            peer = "C" + uid()
+            self.inbound(chatType="group", peer=peer)
+            self.assertIsNone(self.inbound(chatType="group", peer=peer, text=text)["reset"], "a command to another bot")
+            for chat in ({"chatType": "group", "peer": peer, "mentioned": True}, {"chatType": "direct", "peer": peer}):
+                self.inbound(**chat)
+                got = self.inbound(**chat, text=text)
+                self.assertEqual(got["reset"]["reason"], "trigger")
+                self.assertEqual(self.texts(got["sessionKey"]), left)
+
     def test_a_trigger_alone_activates_nobody(self):
         for more in ({}, {"mentioned": True}, {"activate": True}, {"chatType": "group"}):
             got = self.inbound(peer="U" + uid(), text="/new", **more)

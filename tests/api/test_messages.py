@@ -422,6 +422,28 @@ class Places(Case):
         self.assertEqual([m.get("from") for m in chat], ["U1", None, {"id": "U2", "name": "Zoë"}])
         self.assertEqual([m["text"] for m in chat], ["hi", "by nobody in particular", "with a name"])
 
+    def test_halves_of_surrogate_pairs_leave_as_a_replacement_but_where_bytes_are_promised(self):
+        key = self.new()["key"]
+        half = b'"cut \\ud83d\\u2026"'
+        with self.api.stream("/v1/events?keyPrefix=" + key) as events:
+            events.wait_type("stream.hello")
+            self.ok(self.api.request("POST", S(key, "main", "messages"), b'{"role":"user","text":%s}' % half), 201)
+            self.ok(self.api.request("PATCH", S(key), b'{"displayName":%s}' % half), 200)
+            told = events.wait_type("message.appended").data
+        seen = self.inbound(messageId="half", channel="slack", peer=(peer := uid()))
+        edit = b'{"channel":"slack","peer":"%s","messageId":"half","content":[{"type":"text","text":%s}]}' % (peer.encode(), half)
+        self.ok(self.api.request("POST", "/v1/inbound/edits", edit), 201)
+        self.daemon.checkpoint()
+        read = [json.dumps(told).encode(), *(self.api.get(path).raw for path in (
+            S(key), "/v1/agents/main/sessions", S(key, "main", "history"), *(S(key, "main", "messages") + f"?view={v}" for v in ("full", "chat", "llm")),
+            S(key, "main", "export") + "?format=json", S(key, "main", "events") + "?poll=1&waitMs=0",
+            *(S(seen["sessionKey"], "main", "messages") + f"?view={v}" for v in ("full", "chat", "llm")),
+            S(seen["sessionKey"], "main", "export") + "?format=json"))]
+        for raw in read:
+            self.assertNotIn(b"\\ud83d", raw)
+        for path in (S(key, "main", "transcript"), S(key, "main", "messages") + "?view=raw"):
+            self.assertIn(b"\\ud83d", self.api.get(path).raw)
+
     @runs_in("asan", "tsan")
     def test_expected_seq_is_0_in_an_empty_transcript_and_again_after_a_reset_and_a_kill(self):
         key = self.new()["key"]

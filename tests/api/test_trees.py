@@ -55,6 +55,11 @@ def compact(text: str) -> str:
     return re.sub(r'("(?:\\.|[^"\\])*")|\s+', lambda m: m[1] or "", text)
 
 
+def sent(text: str) -> str:
+    """JSON as it leaves the daemon: an emoji that was cut in two ends in U+FFFD."""
+    return re.sub(r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])", r"\\ufffd", text)
+
+
 def entries_of(path: Path) -> dict:
     return {key: compact(raw) for key, raw in raw_members(path.read_bytes().decode())}
 
@@ -149,7 +154,7 @@ class TreeTests:
                         got = served.get(name)
                         if name == "deliveryContext":  # may say more than an old release: last* win over it
                             got = {n: v for n, v in got.items() if n in value}
-                        self.assertEqual(got, value, name)
+                        self.assertEqual(got, json.loads(sent(json.dumps(value))), name)
                     self.assertEqual(self.ok(self.api.get(S(expected["sessionId"], agent)), 200)["key"], key)
 
     def test_what_is_not_known_is_served_to_the_byte(self):
@@ -158,7 +163,7 @@ class TreeTests:
                 served = fields_of(self.api.get(S(key, agent)).raw.decode())
                 for name, raw in fields_of(entry).items():
                     if name.startswith("x-") or name in ("preview", "sdkSessionId", "skillsSnapshot", "cliSessionIds"):
-                        self.assertEqual(served.get(name), raw, f"{agent} {key} {name}")
+                        self.assertEqual(served.get(name), sent(raw), f"{agent} {key} {name}")
 
     def test_every_transcript_is_paged(self):
         for agent in self.agents:
@@ -182,8 +187,8 @@ class TreeTests:
         for message, row, line in zip(messages, raw, lines):
             if message["type"] == "unreadable":
                 continue
-            entry = json.loads(line)
-            self.assertEqual(row["line"], entry)
+            self.assertEqual(row["line"], json.loads(line))
+            entry = json.loads(sent(line.decode()))
             if "id" in entry:
                 self.assertEqual(message["id"], entry["id"])
             if entry.get("type") == "message":

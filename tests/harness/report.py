@@ -9,6 +9,7 @@ report: its exit code and the end of its output are enough.
 import json
 import os
 import re
+import sys
 import threading
 
 SANITIZER = re.compile(r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:|UndefinedBehaviorSanitizer")
@@ -18,6 +19,7 @@ class Report:
     """Any thread may call it."""
 
     def __init__(self):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a reason may hold anything
         path = os.environ.get("SESSIOND_TEST_REPORT")
         only = os.environ.get("SESSIOND_TEST_ONLY")
         self.only = None if only is None else set(only.splitlines())

@@ -12,7 +12,8 @@ from views import Views, tell
 def shown(view):
     """What a view shows, without the ids of entries, which the daemon makes."""
     rows = [{**row, "entryIds": len(row["entryIds"])} for row in view["system"] + view["data"]]
-    return rows, view["context"]["used"], view["repaired"], [{**one, "entryId": None} for one in view["pruned"]]
+    repaired = [{name: value for name, value in one.items() if name != "entryId"} for one in view["repaired"]]
+    return rows, view["context"]["used"], repaired, [{**one, "entryId": None} for one in view["pruned"]]
 
 
 class Lives(Views):

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from harness.case import Case, S
 from harness.npm import install
 from harness.sessiond import REPO, Daemon
-from spelling import calls_of, is_person, results_of
+from spelling import calls_of, results_of
 from views import HERE, Views, tell
 
 PACKAGE = "@mariozechner/pi-coding-agent@0.70.6"
@@ -72,19 +72,49 @@ def of_openclaw(message):
     return message
 
 
+def nameless(message):
+    """A message without ids of calls: the view gives calls others where providers would not take theirs."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = [{name: value for name, value in part.items() if name != "id"} if isinstance(part, dict) else part for part in content]
+    return [message["role"], content, [call["function"] for call in message.get("tool_calls") or []]]
+
+
+def is_blank(part):
+    return part.get("type") == "text" and not part.get("text", "").strip()
+
+
+def sendable(message):
+    """A message without blank text; None if nothing is left of it."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = [part for part in content if not is_blank(part)]
+        empty = all(part.get("type") == "thinking" for part in content)
+    else:
+        empty = not (content or "").strip()
+        content = None if empty else content
+    return None if empty and not message.get("tool_calls") else {**message, "content": content}
+
+
+def output(content):
+    """A result's content as it can be sent."""
+    if isinstance(content, list):
+        return [part for part in content if not is_blank(part)] or [{"type": "text", "text": "(no output)"}]
+    return content if (content or "").strip() else "(no output)"
+
+
 def split(messages):
     """(what was said, in order; the results of tools): the view moves results to their calls, and leaves orphans out."""
     said, results = [], Counter()
     for message in messages:
         found = results_of(message)
-        results.update(json.dumps(one, sort_keys=True) for one in found)
+        results.update(json.dumps(output(content), sort_keys=True) for _, content in found)
         if message["role"] in ("tool", "toolResult"):
             continue
-        content = message.get("content")
         if found:
-            content = [part for part in content if part.get("type") != "tool_result"]
-        if content or not found:
-            said.append(json.dumps([message["role"], content, message.get("tool_calls")], sort_keys=True))
+            message = {**message, "content": [part for part in message["content"] if part.get("type") != "tool_result"]}
+        if sent := sendable(message):
+            said.append(json.dumps(nameless(sent), sort_keys=True))
     return said, results
 
 
@@ -112,30 +142,29 @@ def differences(view, context):
     if results - their_results:
         wrong.append(f"results that theirs has not: {list(results - their_results)[:2]}")
     for why, expected in repairs(theirs).items():
-        told = Counter(one["callId"] for one in view["repaired"] if one["why"] == why)
+        told = Counter(one.get("callId") for one in view["repaired"] if one["why"] == why)
         if told != expected:
             wrong.append(f"{why}: told {dict(told)}, but {dict(expected)}")
-    lost = (their_results - results).total() - sum(one["why"] == "orphan_result" for one in view["repaired"])
-    return wrong + ([f"{lost} results are not shown and not told to be orphans"] if lost else [])
+    lost = (their_results - results).total() - sum(one["why"] in ("orphan_result", "duplicate_result") for one in view["repaired"])
+    return wrong + ([f"{lost} results are not shown and not told to be left out"] if lost else [])
 
 
 def repairs(messages):
-    """What a view has to repair: a call's result is the first one before the next person's message ends."""
-    missing, orphans, waiting = Counter(), Counter(), []
+    """What a view has to repair: a result belongs to the latest message before it that has a call of its id."""
+    told = {why: Counter() for why in ("missing_result", "orphan_result", "duplicate_result")}
+    waiting = {}  # by id, of the latest message with it; 0: all have results
     for message in messages:
-        answers = False
         for call, _ in results_of(message):
-            if call in waiting:
-                waiting.remove(call)
-                answers = True
+            if waiting.get(call):
+                waiting[call] -= 1
             else:
-                orphans[call] += 1
-        if is_person(message) and not answers:
-            missing.update(waiting)
-            waiting = []
-        waiting += [call for call, _, _ in calls_of(message)]
-    missing.update(waiting)
-    return {"missing_result": missing, "orphan_result": orphans}
+                told["duplicate_result" if call in waiting else "orphan_result"][call] += 1
+        calls = Counter(call for call, _, _ in calls_of(message))
+        for call, count in calls.items():
+            told["missing_result"][call] += waiting.get(call, 0)
+            waiting[call] = count
+    told["missing_result"].update(waiting)
+    return {why: +counts for why, counts in told.items()}
 
 
 class OpenClaw(Views):

@@ -34,9 +34,28 @@ TEST_CASE("triggers") {
                                 {"/", std::nullopt}};
   for (const Case& one : cases) {
     CAPTURE(one.text);
-    CHECK(match_trigger(one.text, triggers) == one.rest);
+    CHECK(match_trigger(one.text, triggers, false) == one.rest);
+    CHECK(match_trigger(one.text, triggers, true) == one.rest);
   }
-  CHECK(match_trigger("/new", {}) == std::nullopt);
+  CHECK(match_trigger("/new", {}, false) == std::nullopt);
+}
+
+TEST_CASE("a command may name the agent, where the agent was meant") {
+  const std::vector<std::string> triggers{"/new", "reset"};
+  for (const auto& [text, rest] :
+       std::vector<std::pair<std::string_view, std::optional<std::string_view>>>{{"/new@my_bot", ""},
+                                                                                 {"/NEW@my_bot hello ", "hello"},
+                                                                                 {"/new@my_bot\nhello", "hello"},
+                                                                                 {"/new@a-b.c 1", "1"},
+                                                                                 {"/new@", std::nullopt},
+                                                                                 {"/new@ bot", std::nullopt},
+                                                                                 {"/new@bot!", std::nullopt},
+                                                                                 {"/newest@bot", std::nullopt},
+                                                                                 {"reset@bot", std::nullopt}}) {
+    CAPTURE(text);
+    CHECK(match_trigger(text, triggers, true) == rest);
+    CHECK(match_trigger(text, triggers, false) == std::nullopt);
+  }
 }
 
 TEST_CASE("idle") {

@@ -40,6 +40,54 @@ TEST_CASE("usage in each provider's words") {
   CHECK_FALSE(read_usage("[1]"));
 }
 
+TEST_CASE("each provider's cache and total count where it counts them") {
+  struct Case {
+    std::string_view provider, usage;
+    std::int64_t input, used;
+  };
+  const std::vector<Case> cases{
+      {"OpenClaw", R"({"input":10,"output":5,"cacheRead":90,"cacheWrite":1,"totalTokens":15})", 10, 106},
+      {"Anthropic", R"({"input_tokens":10,"output_tokens":5,"cache_read_input_tokens":90})", 10, 105},
+      {"Anthropic, written", R"({"input_tokens":10,"output_tokens":5,"cache_creation_input_tokens":90})", 10, 105},
+      {"OpenAI",
+       R"({"prompt_tokens":100,"completion_tokens":5,"total_tokens":105,"prompt_tokens_details":{"cached_tokens":90}})",
+       10, 105},
+      {"OpenAI Responses",
+       R"({"input_tokens":100,"output_tokens":5,"total_tokens":105,"input_tokens_details":{"cached_tokens":90}})", 10,
+       105},
+      {"Google",
+       R"({"promptTokenCount":100,"candidatesTokenCount":5,"thoughtsTokenCount":2,"cachedContentTokenCount":90,"totalTokenCount":120})",
+       10, 120},
+      {"Bedrock", R"({"inputTokens":1000,"outputTokens":10,"totalTokens":1010,"cacheReadInputTokens":90000})", 1000,
+       91010},
+      {"Bedrock, written", R"({"inputTokens":1000,"outputTokens":10,"totalTokens":1010,"cacheWriteInputTokens":90000})",
+       1000, 91010},
+      {"MiniMax",
+       R"({"prompt_tokens":50000,"completion_tokens":100,"total_tokens":50100,"cache_read_input_tokens":45000})", 5000,
+       50100},
+      {"Moonshot", R"({"prompt_tokens":100,"completion_tokens":5,"total_tokens":105,"cached_tokens":90})", 10, 105},
+      {"DeepSeek",
+       R"({"prompt_tokens":100,"completion_tokens":5,"total_tokens":105,"prompt_cache_hit_tokens":90,"prompt_cache_miss_tokens":10})",
+       10, 105},
+      {"AI SDK 5", R"({"inputTokens":10,"outputTokens":5,"totalTokens":15,"cachedInputTokens":90})", 10, 105},
+      {"AI SDK 6",
+       R"({"inputTokens":100,"outputTokens":5,"totalTokens":105,"inputTokenDetails":{"noCacheTokens":9,"cacheReadTokens":90,"cacheWriteTokens":1}})",
+       9, 105},
+      {"AI SDK 6, a provider's",
+       R"({"inputTokens":{"total":100,"noCache":10,"cacheRead":90},"outputTokens":{"total":5,"text":5}})", 10, 105},
+      {"nobody's, total", R"({"inputTokens":10,"outputTokens":5,"totalTokens":20})", 10, 20},
+      {"nobody's, parts", R"({"inputTokens":10,"outputTokens":5,"totalTokens":9})", 10, 15},
+      {"nobody's, less cached than asked", R"({"inputTokens":100,"outputTokens":5,"cacheRead":90})", 10, 105},
+      {"nobody's, more cached than asked", R"({"inputTokens":10,"outputTokens":5,"cacheRead":90})", 10, 105}};
+  for (const Case& one : cases) {
+    CAPTURE(one.provider);
+    const auto read = read_usage(one.usage);
+    REQUIRE(read);
+    CHECK(read->input == one.input);
+    CHECK(read->used == one.used);
+  }
+}
+
 TEST_CASE("counters end at 2^53") {
   CHECK(counted("9223372036854775807") == most_counted);
   CHECK(counted("123456789012345678901234567890") == most_counted);

@@ -78,6 +78,24 @@ TEST_CASE("a plan names no id that a later entry has, too") {
   CHECK(other->through_seq == 5);
 }
 
+TEST_CASE("a plan summarises no call whose result came later than the turns that are kept begin") {
+  std::vector<std::string> messages;
+  for (int turn = 0; turn < 6; ++turn) {
+    messages.push_back(user());
+    messages.push_back(turn == 1 ? call("c1") : assistant());
+  }
+  messages.push_back(result("c1"));
+  // Four turns from the end is e4, but the call of the turn before it has its result behind that.
+  const auto plan = plan_compaction(talk(messages), {});
+  REQUIRE(plan.has_value());
+  CHECK(plan->first_kept == "e2");
+  // Where there is no such turn to begin with, a full window counts more.
+  std::swap(messages[1], messages[3]);
+  const auto parting = plan_compaction(talk(messages), {});
+  REQUIRE(parting.has_value());
+  CHECK(parting->first_kept == "e4");
+}
+
 TEST_CASE("there is nothing to compact in few messages or few turns") {
   CHECK_FALSE(plan_compaction(talk({}), {}).has_value());
   CHECK_FALSE(plan_compaction(talk({user(), assistant(), user(), assistant(), user()}), {}).has_value());

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/context/tool_pairs.hpp"
 #include "policy/context/view.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -35,6 +36,10 @@ inline std::string result(std::string_view id, std::string_view text = "done", s
   return fmt::format(
       R"({{"role":"toolResult","toolCallId":"{}","toolName":"{}","content":[{{"type":"text","text":{}}}]}})", id, name,
       json::quote(text));
+}
+// A result that stands for one that never came.
+inline std::string made_result(std::string_view id) {
+  return context::interrupted_result({.id = std::string(id), .name = "ls"});
 }
 inline std::string openai_call(std::string_view id, std::string_view name = "ls", std::string_view arguments = "{}") {
   return fmt::format(
@@ -82,7 +87,8 @@ inline context::Conversation talk(const std::vector<std::string>& messages) {
 }
 inline context::Rows rows_of(const std::vector<context::Line>& lines) {
   context::Rows rows;
-  context::add_rows(rows, lines, true);
+  std::vector<context::Repaired> ignored;
+  context::add_rows(rows, lines, true, ignored);
   return rows;
 }
 
@@ -93,7 +99,8 @@ inline std::vector<std::string> ids_of(const context::Rows& rows) {
 }
 inline std::vector<std::string> whys(const std::vector<context::Repaired>& repaired) {
   std::vector<std::string> texts;
-  for (const context::Repaired& one : repaired) texts.push_back(one.call_id + " " + one.why);
+  for (const context::Repaired& one : repaired)
+    texts.push_back(one.call_id + one.entry_id + " " + one.why + (one.shown_as.empty() ? "" : " " + one.shown_as));
   std::ranges::sort(texts);
   return texts;
 }

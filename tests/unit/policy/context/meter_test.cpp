@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -146,6 +147,66 @@ TEST_CASE("the view without pruning uses what the meter measures") {
   CHECK(measure(conversation, 3).used() == 38);
 }
 
+TEST_CASE("whatever comes, a meter counts what the view without pruning shows") {
+  std::mt19937 random(11);
+  const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto id = [&] { return fmt::format("c{}", below(4)); };
+  const std::string made = R"({"role":"toolResult","toolCallId":"c1","content":"made up","synthetic":true})";
+  for (int round = 0; round < 10'000; ++round) {
+    std::vector<std::string> messages;
+    for (std::size_t count = below(14); messages.size() < count;) {
+      const std::vector<std::string> any{
+          user("some words"),
+          assistant("an answer"),
+          synthetic(),
+          system_says(),
+          user(" \\n"),
+          assistant(""),
+          replied(fmt::format(R"({{"input":{},"output":1}})", below(3) * 50)),
+          calls(pi_call(id()) + "," + pi_call(id())),
+          call(id()),
+          openai_call(id()),
+          calls(tool_use(id())),
+          result(id(), "what came out"),
+          result(id(), ""),
+          openai_result(id(), "out"),
+          made,
+          user_parts(tool_result(id(), "abcde") + "," + text_part("and words")),
+          user_parts(tool_result(id(), "abcde") + "," + tool_result(id(), " ")),
+          user_parts(text_part("") + "," + tool_result(id(), "zz")),
+          user_parts(tool_result(id(), "a") + "," + tool_result(id(), "b")),
+          R"({"customType":"note","content":[{"type":"toolCall","id":"c1","name":"ls","arguments":{}},{"type":"text","text":"n"}]})",
+          R"({"customType":"note","content":[{"type":"tool_result","tool_use_id":"c1","content":"noted"}]})",
+          R"({"customType":"note","content":[{"type":"thinking","thinking":"hm"}]})",
+          R"({"customType":"note","content":"noted"})",
+          user_parts(text_part(" ")),
+          calls(R"({"type":"thinking","thinking":"hm"})"),
+          R"({"role":"user","content":[{"type":"text","text":""}],"attachments":[{"type":"image"},{"name":"a.txt"}]})",
+          R"({"role":"assistant","content":[{"type":"toolCall","id":"c2","name":"ls","arguments":{}}],"usage":{"input":70}})"};
+      messages.push_back(any[below(any.size())]);
+      if (below(8) != 0) continue;
+      messages.push_back(said("assistant", "half an ans", R"(,"state":"interrupted")"));
+      if (below(4) == 0) messages.push_back(result(id(), "between"));
+      messages.push_back(R"({"customType":"sessiond.run","data":{"retried":true}})");
+    }
+    CAPTURE(messages);
+    Conversation conversation = talk(messages);
+    for (Line& line : conversation.after)
+      if (line.body.starts_with(R"({"customType)"))
+        line.type = line.body.contains("sessiond.run") ? "custom" : "custom_message";
+    if (below(3) == 0) {  // kept entries, then a checkpoint
+      const auto kept = static_cast<std::ptrdiff_t>(below(conversation.after.size() + 1));
+      conversation.before.assign(conversation.after.begin(), conversation.after.begin() + kept);
+      conversation.after.erase(conversation.after.begin(), conversation.after.begin() + kept);
+      conversation.checkpoint = compaction_line(100, "what was");
+      for (Line& line : conversation.after) line.seq += 200;
+    }
+    ViewOptions options;
+    options.prune = Prune::off;
+    CHECK(view_of(conversation, options, {}).used == measure(conversation, 3).used());
+  }
+}
+
 TEST_CASE("a compaction is due from the threshold on, with enough messages and turns") {
   struct Case {
     std::int64_t used, messages, turns, window;
@@ -181,9 +242,11 @@ TEST_CASE("a meter is written as text and read again") {
   meter.after_person = true;
   meter.reported = 0;
   meter.estimated = std::int64_t{1} << 53;
-  meter.open = {{.id = "c \"1", .name = "", .spelling = Spelling::openai},
-                {.id = "", .name = "ls", .spelling = Spelling::anthropic},
-                {.id = "x", .name = "y", .spelling = Spelling::pi}};
+  meter.calls.resume({{.id = "c \"1", .name = "", .spelling = Spelling::openai, .message = 2, .counted = 9},
+                      {.id = "", .name = "ls", .spelling = Spelling::anthropic, .message = 2, .place = 1},
+                      {.id = "x", .name = "y", .message = 4, .answered = true, .counted = 3}},
+                     5, true, 3);
+  meter.turn = 4;
   meter.repeated = {.call = "hash", .count = 4, .ids = {"a", "b\n"}, .tool = "t"};
   meter.doom = DoomLoop{.tool = "ls", .count = 3, .call_ids = {"1", "2", "3"}};
   const std::string text = to_text(meter);
@@ -198,11 +261,21 @@ TEST_CASE("a meter is written as text and read again") {
   CHECK(read->after_person);
   CHECK(read->reported == 0);
   CHECK(read->estimated == meter.estimated);
-  REQUIRE(read->open.size() == 3);
-  CHECK(read->open[0].id == "c \"1");
-  CHECK(int(read->open[0].spelling) == int(Spelling::openai));
-  CHECK(read->open[1].name == "ls");
-  CHECK(int(read->open[1].spelling) == int(Spelling::anthropic));
+  const std::vector<KeptCall> calls = read->calls.open(true);
+  REQUIRE(calls.size() == 3);
+  CHECK(calls[0].id == "c \"1");
+  CHECK(int(calls[0].spelling) == int(Spelling::openai));
+  CHECK(calls[0].counted == 9);
+  CHECK(calls[1].name == "ls");
+  CHECK(int(calls[1].spelling) == int(Spelling::anthropic));
+  CHECK(calls[1].place == 1);
+  CHECK(calls[2].answered);
+  CHECK(read->calls.open().size() == 2);
+  CHECK(read->calls.messages() == 5);
+  CHECK(read->calls.follows());
+  CHECK(read->calls.forgot_since(2));
+  CHECK_FALSE(read->calls.forgot_since(3));
+  CHECK(read->turn == 4);
   CHECK(read->repeated.call == "hash");
   CHECK(read->repeated.count == 4);
   CHECK(read->repeated.ids == meter.repeated.ids);
@@ -215,7 +288,7 @@ TEST_CASE("a meter is written as text and read again") {
   REQUIRE(fresh.has_value());
   CHECK_FALSE(fresh->reported.has_value());
   CHECK_FALSE(fresh->doom.has_value());
-  CHECK(fresh->open.empty());
+  CHECK_FALSE(fresh->calls.has_open());
 }
 
 TEST_CASE("a text that is no meter is none") {

@@ -48,7 +48,7 @@ struct Pruning {
   Pruning(const Strings& messages, std::int64_t used_before, Prune how, std::int64_t window = 1000,
           PruningSettings settings = {})
       : lines(lines_of(messages)), used(used_before) {
-    add_rows(rows, lines, true);
+    rows = rows_of(lines);
     ViewOptions options;
     options.prune = how;
     options.window = window;
@@ -95,7 +95,7 @@ TEST_CASE("a long result is trimmed to its beginning and its end") {
 
 TEST_CASE("characters that are written as escapes are cut between them") {
   for (const auto& [escape, character] : std::vector<std::pair<std::string, std::string>>{
-           {R"(\ud83d\ude00)", "😀"}, {R"(\n)", "\n"}, {R"(\\)", "\\"}, {R"(\u00e9)", "é"}, {R"(\")", "\""}}) {
+           {R"(\ud83d\ude00)", "😀"}, {R"(\\)", "\\"}, {R"(\u00e9)", "é"}, {R"(\")", "\""}}) {
     CAPTURE(escape);
     const std::string message = fmt::format(
         R"({{"role":"toolResult","toolCallId":"c0","toolName":"ls","content":"{}"}})", times(escape, 60'000));
@@ -309,8 +309,7 @@ TEST_CASE("results are cut to their first characters") {
   const std::vector<Case> cases{{"abcdefghijklmnopqrst", 3, "abc…[cut]"},
                                 {"ééééééééééééééééé", 3, "ééé…[cut]"},
                                 {"😀😀😀😀😀😀😀😀😀😀😀😀", 2, "😀😀…[cut]"},
-                                {"abc", 3, "abc"},
-                                {"", 3, ""}};
+                                {"abc", 3, "abc"}};
   for (const Case& one : cases) {
     CAPTURE(one.text);
     for (const std::string& message :

@@ -56,8 +56,20 @@ TEST_CASE("each call has one result, directly behind the message that made it") 
        {"c1 moved_result"}},
       {"behind the next person's message",
        {user(), call("c1"), user(), result("c1")},
-       {"e0", "e1", "made", "e2"},
-       {"c1 missing_result", "c1 orphan_result"}},
+       {"e0", "e1", "e3", "e2"},
+       {"c1 moved_result"}},
+      {"behind what several people and the model said",
+       {user(), call("c1"), user("a"), assistant(), user("b"), result("c1"), user("c")},
+       {"e0", "e1", "e5", "e2", "e3", "e4", "e6"},
+       {"c1 moved_result"}},
+      {"in place of one that was made",
+       {user(), call("c1"), made_result("c1"), user(), result("c1")},
+       {"e0", "e1", "e4", "e3"},
+       {"c1 late_result"}},
+      {"made, where there is a real one",
+       {user(), call("c1"), result("c1"), made_result("c1")},
+       {"e0", "e1", "e2"},
+       {"c1 duplicate_result"}},
       {"parallel calls, any order",
        {calls(pi_call("c1") + "," + pi_call("c2")), result("c2"), result("c1"), user()},
        {"e0", "e1", "e2", "e3"},
@@ -69,20 +81,23 @@ TEST_CASE("each call has one result, directly behind the message that made it") 
       {"an id again in another turn",
        {user(), call("c1"), result("c1"), user(), call("c1"), result("c1")},
        {"e0", "e1", "e2", "e3", "e4", "e5"},
-       {}},
+       {"c1 renamed_call c1-2"}},
       {"an id again within a turn",
        {user(), call("c1"), result("c1"), call("c1"), result("c1")},
        {"e0", "e1", "e2", "e3", "e4"},
-       {}},
+       {"c1 renamed_call c1-2"}},
       {"an id again in another turn, the first without a result",
        {user(), call("c1"), user(), call("c1"), result("c1")},
        {"e0", "e1", "made", "e2", "e3", "e4"},
-       {"c1 missing_result"}},
-      {"a second result", {user(), call("c1"), result("c1"), result("c1")}, {"e0", "e1", "e2"}, {"c1 orphan_result"}},
+       {"c1 missing_result", "c1 renamed_call c1-2"}},
+      {"a second result",
+       {user(), call("c1"), result("c1"), result("c1")},
+       {"e0", "e1", "e2"},
+       {"c1 duplicate_result"}},
       {"a second result in the next turn",
        {user(), call("c1"), result("c1"), user(), result("c1")},
        {"e0", "e1", "e2", "e3"},
-       {"c1 orphan_result"}},
+       {"c1 duplicate_result"}},
       {"OpenAI, missing", {openai_call("c1"), user()}, {"e0", "made", "e1"}, {"c1 missing_result"}},
       {"OpenAI, orphan", {openai_result("c1"), user()}, {"e1"}, {"c1 orphan_result"}},
       {"Anthropic", {calls(tool_use("c1")), user_parts(tool_result("c1")), assistant()}, {"e0", "e1", "e2"}, {}},
@@ -99,6 +114,44 @@ TEST_CASE("each call has one result, directly behind the message that made it") 
     CHECK(ids_of(rows) == one.ids);
     check_valid(rows);
     CHECK(match_pairs(rows).empty());  // nothing is left to do
+  }
+}
+
+TEST_CASE("ids of calls are unique, not empty, and of characters that providers take") {
+  struct Case {
+    Strings messages, shown;  // the ids, of calls and results in their order
+  };
+  const std::string long_id(70, 'x');
+  const std::vector<Case> cases{
+      {{call("exec_0"), result("exec_0"), call("exec_0"), result("exec_0")},
+       {"exec_0", "exec_0", "exec_0-2", "exec_0-2"}},
+      {{call("exec_0"), call("exec_0-2"), call("exec_0"), call("exec_0-2")},
+       {"exec_0", "exec_0", "exec_0-2", "exec_0-2", "exec_0-3", "exec_0-3", "exec_0-2-2", "exec_0-2-2"}},
+      {{call(""), result(""), call(""), result("")}, {"call", "call", "call-2", "call-2"}},
+      {{call("functions.exec:0"), result("functions.exec:0")}, {"functions_exec_0", "functions_exec_0"}},
+      {{call(long_id), result(long_id), call(long_id)},
+       {long_id.substr(0, 64), long_id.substr(0, 64), long_id.substr(0, 43) + "-2", long_id.substr(0, 43) + "-2"}},
+      {{openai_call("a b"), openai_result("a b")}, {"a_b", "a_b"}},
+      {{calls(tool_use("a.b") + "," + tool_use("a.b")),
+        user_parts(tool_result("a.b", "1") + "," + tool_result("a.b", "2") + "," + text_part("go on"))},
+       {"a_b", "a_b-2", "a_b", "a_b-2"}},
+      {{calls(R"({"type":"toolCall","name":"ls"})"), result("")}, {"call", "call"}},
+      {{R"({"role":"assistant","content":null,"tool_calls":[{"function":{"name":"ls","arguments":"{}"}}]})",
+        R"({"role":"tool","content":"x"})"},
+       {"call", "call"}},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.messages);
+    const std::vector<Line> lines = lines_of(one.messages);
+    Rows rows = rows_of(lines);
+    match_pairs(rows);
+    check_valid(rows);
+    Strings shown;
+    for (const Row& row : rows.all) {
+      for (const ToolCall& each : row.entry.calls) shown.push_back(each.id);
+      for (const ToolResult& each : row.entry.results) shown.push_back(each.call_id);
+    }
+    CHECK(shown == one.shown);
   }
 }
 
@@ -134,6 +187,20 @@ TEST_CASE("a person's text beside results stays, and results beside it that have
   }
 }
 
+TEST_CASE("words that came with results stand behind all results") {
+  const std::vector<Line> lines =
+      lines_of({calls(tool_use("c1") + "," + tool_use("c2")), user_parts(tool_result("c1") + "," + text_part("A")),
+                user_parts(tool_result("c2") + "," + text_part("B"))});
+  Rows rows = rows_of(lines);
+  match_pairs(rows);
+  check_valid(rows);
+  std::string all;
+  for (const Row& row : rows.all) all += to_json(row) + "\n";
+  CAPTURE(all);
+  CHECK(all.find("\"c2\",\"content\"") < all.find("\"A\""));
+  CHECK(all.find("\"A\"") < all.find("\"B\""));
+}
+
 TEST_CASE("a missing result beside a person's text comes before the text") {
   const std::vector<Line> lines = lines_of(
       {calls(tool_use("c1") + "," + tool_use("c2")), user_parts(tool_result("c1") + "," + text_part("go on"))});
@@ -156,6 +223,7 @@ TEST_CASE("an interrupted call is answered as its caller spells results") {
     REQUIRE(entry.results.size() == 1);
     CHECK(entry.results[0].call_id == "c \"1\"");
     CHECK(text_points(entry.results[0].content) == 36);
+    CHECK(entry.tokens == interrupted_tokens);
     CHECK(message.find("No result: the call was interrupted.") != std::string::npos);
     switch (spelling) {
       case Spelling::pi:
@@ -188,6 +256,22 @@ TEST_CASE("a message with very many results takes time linear in them") {
   CHECK(rows.all.size() == many + 2);
   const Conversation conversation = talk({calls(made), user_parts(given)});
   CHECK(measure(conversation, 3).messages == 2);
+  // Long ids that differ at their ends only, each twice; and results that were made, each replaced.
+  std::string same, made_ones, real_ones;
+  for (std::size_t i = 0; i < many; ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    same += comma + tool_use(fmt::format("{}{:06}", std::string(58, 'x'), i));
+    made_ones += comma + tool_result(fmt::format("c{}", i), "none");
+    real_ones += comma + tool_result(fmt::format("c{}", i), "real");
+  }
+  const std::vector<Line> same_lines = lines_of({calls(same), calls(same)});
+  Rows twice = rows_of(same_lines);
+  CHECK(std::ranges::count(match_pairs(twice), std::string_view("renamed_call"), &Repaired::why) == many);
+  const std::vector<Line> made_lines =
+      lines_of({calls(made), fmt::format(R"({{"role":"user","synthetic":true,"content":[{}]}})", made_ones),
+                user_parts(real_ones)});
+  Rows replaced = rows_of(made_lines);
+  CHECK(std::ranges::count(match_pairs(replaced), std::string_view("late_result"), &Repaired::why) == many);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));  // quadratic time would be minutes
 }
 
@@ -200,7 +284,7 @@ TEST_CASE("whatever calls and results come, in any order, they match afterwards"
     while (messages.size() < count) {
       const std::string id = fmt::format("c{}", below(4));
       const std::string other = fmt::format("d{}", below(4));
-      switch (below(8)) {
+      switch (below(9)) {
         case 0:
           messages.push_back(user());
           break;
@@ -218,6 +302,9 @@ TEST_CASE("whatever calls and results come, in any order, they match afterwards"
           break;
         case 5:
           messages.push_back(result(other));
+          break;
+        case 6:
+          messages.push_back(made_result(id));
           break;
         default:
           messages.push_back(result(id));

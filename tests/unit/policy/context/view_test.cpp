@@ -199,8 +199,8 @@ TEST_CASE("pruned results of turns that are left out are not named") {
 TEST_CASE("pairs are made to match before old turns are left out") {
   const Conversation conversation = talk({user(), call("c1"), user(), result("c1"), assistant()});
   const View whole = shown(conversation);
-  CHECK(ids_of(whole.rows) == Strings{"e0", "e1", "made", "e2", "e4"});
-  CHECK(whys(whole.repaired) == Strings{"c1 missing_result", "c1 orphan_result"});
+  CHECK(ids_of(whole.rows) == Strings{"e0", "e1", "e3", "e2", "e4"});
+  CHECK(whys(whole.repaired) == Strings{"c1 moved_result"});
   ViewOptions options;
   options.max_messages = 2;
   CHECK(ids_of(shown(conversation, options).rows) == Strings{"e2", "e4"});

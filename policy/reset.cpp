@@ -99,7 +99,8 @@ std::optional<std::int64_t> started_at(const SessionTimes& times, std::int64_t n
   return started > now ? std::min(started, bounded(times.last_interaction)) : started;
 }
 
-// What follows the name that a command bears: "@my_bot hello" is " hello". Without such a name the text itself.
+// Removes the name of the agent behind a command: " hello" remains of "@my_bot hello". A text that does not begin with
+// a name is returned as it is.
 std::string_view without_name(std::string_view after) {
   if (!after.starts_with('@')) return after;
   const auto is_of_name = [](char c) {

@@ -50,14 +50,14 @@ constexpr std::array<Name, 32> names{{{"input", input},
                                       {"total_tokens", total},
                                       {"totalTokenCount", total}}};
 
-// How a provider counts: by the names of the prompt's tokens and of those that a cache had.
-enum class Cache : std::uint8_t { within, beside };  // the prompt's tokens
+enum class Cache : std::uint8_t { within, beside };  // cached tokens are counted within the prompt's, or beside them
+// How a provider counts. It is known by the names of two numbers: of the prompt's tokens and of the cached ones.
 struct Spelling {
   std::string_view prompt, cached;
   Cache cache;
   bool whole_total;  // the total has all parts, and maybe more
 };
-constexpr std::array<Spelling, 13> spellings{{
+constexpr std::array<Spelling, 12> spellings{{
     {"input", "cacheRead", Cache::beside, false},                          // OpenClaw, Pi
     {"input_tokens", "cache_read_input_tokens", Cache::beside, false},     // Anthropic
     {"input_tokens", "input_tokens_details", Cache::within, true},         // OpenAI, Responses
@@ -70,11 +70,10 @@ constexpr std::array<Spelling, 13> spellings{{
     {"inputTokens", "cachedInputTokens", Cache::beside, false},            // AI SDK 5
     {"inputTokens", "inputTokenDetails", Cache::within, true},             // AI SDK 6
     {"inputTokens", "inputTokens", Cache::within, true},                   // its providers
-    {"input_tokens", "cached_tokens", Cache::within, true},
 }};
 
-// The spelling of a usage object; null: it is none of them. Where nothing tells of a cache, it does not matter where
-// that is counted, but for `inputTokens`, whose totals differ.
+// Returns the spelling of a usage object; null if it is not in the table. Without a cache the name of the prompt's
+// tokens is enough, except for `inputTokens`: its providers do not agree on the total.
 const Spelling* spelling_of(std::string_view prompt, std::string_view cached) {
   const auto found = std::ranges::find_if(spellings, [&](const Spelling& one) {
     return one.prompt == prompt && (one.cached == cached || (cached.empty() && prompt != "inputTokens"));
@@ -82,7 +81,7 @@ const Spelling* spelling_of(std::string_view prompt, std::string_view cached) {
   return found == spellings.end() ? nullptr : &*found;
 }
 
-// The name of the tokens that were read from a cache, where a provider tells only of those that were written to one.
+// Returns the name that tokens read from a cache have where tokens written to it are named so.
 std::string_view read_name_of(std::string_view written) {
   if (written == "cacheWrite") return "cacheRead";
   if (written == "cacheWriteInputTokens") return "cacheReadInputTokens";

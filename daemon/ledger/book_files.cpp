@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "daemon/decide/apply.hpp"
@@ -148,26 +149,22 @@ Result<std::string> open_book(std::string text, const std::filesystem::path& fil
   return seal::open_if_sealed(std::move(text), place_of(file));
 }
 
-namespace {
-
-// A damaged book is moved away and made again when the agent is read.
-bool is_sound(std::string_view text) {
-  text = store::trim(text);
-  return json::check(text, {.max_depth = json::foreign_depth}) && json::find(text, "crc") && json::crc_fits(text);
-}
-
-}  // namespace
-
 bool may_have_open_runs(const std::filesystem::path& file, bool known) {
   const auto text = read_text(file);
   if (!text) return known || text.error().code != Code::not_found;
-  return !is_sound(*text) || text->contains("\"active\":{") || text->contains("\"queued\":[");
+  const auto book = parse<decide::RunBook>(*text);
+  return !book || std::ranges::any_of(book->sessions(), [](const auto& session) {
+    return session.second.active || !session.second.queued.empty();
+  });
 }
 
 bool may_have_open_deliveries(const std::filesystem::path& file, bool known) {
   const auto text = read_text(file);
   if (!text) return known || text.error().code != Code::not_found;
-  return !is_sound(*text) || !text->contains("\"unsent\":[],\"failed\":[],");
+  const auto book = parse<decide::DeliveryBook>(*text);
+  if (!book) return true;
+  const decide::DeliveryBook::Counts counts = book->counts();
+  return counts.pending + counts.leased + counts.failed != 0;
 }
 
 ChangedBooks take_changed_books(decide::AgentState& state) {

@@ -47,9 +47,9 @@ Result<std::string> open_book(std::string text, const std::filesystem::path& fil
 
 // The agents that have such a file, or had one by CHECKPOINT. Thread: the loop. Does not block.
 std::set<std::string> agents_with_book(const Agents& agents, bool BooksOnDisk::* book);
-// Returns whether the file has a run that has not ended, or a delivery that is not sent or has failed. It may say so of
-// one that has none. `known`: there was such a file, so one that is gone, or was moved away as damaged, is made again
-// when the agent is read.
+// Returns whether the book has a run that has not ended, or a delivery that is not sent or has failed. A damaged one
+// may have. `known`: there was such a file, so one that is gone or was moved away may have, too: it is made again when
+// the agent is read.
 bool may_have_open_runs(const std::filesystem::path& file, bool known);
 bool may_have_open_deliveries(const std::filesystem::path& file, bool known);
 

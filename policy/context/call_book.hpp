@@ -1,4 +1,4 @@
-// Says which result belongs to which call, one entry after the other: for the rows of a view and for the meter alike.
+// Finds the call of each result, one entry after another. The view and the meter both use it, so they agree.
 //
 // A result belongs to the latest message before it that has a call of its id, in it to the first such call without a
 // result. When all of them have one, a real result takes the place of one that was made (`synthetic`); any other result
@@ -37,17 +37,18 @@ enum class Fate : std::uint8_t {
   orphan,     // no message before it has a call of its id
 };
 
-// What becomes of a result, and the call that it belongs to.
+// How a result is shown, and its call.
 struct Owner {
   Fate fate = Fate::orphan;
   std::uint64_t message = 0;
   std::size_t place = 0;
-  std::int64_t counted = 0;  // by the call, until now
+  std::int64_t counted = 0;  // KeptCall::counted before the result
   bool behind = false;       // the result stands behind its call already
 
   bool is_shown() const { return fate == Fate::answers || fate == Fate::replaces; }
 };
 
+// What became of an entry.
 struct Taken {
   std::vector<Owner> owners{};  // of the entry's results, in order
   // The entry directly follows the message that made the calls, and stays as it is. Otherwise each of its results goes
@@ -84,7 +85,7 @@ class CallBook {
   // Returns whether one was forgotten that this message with calls or a later one had made.
   bool forgot_since(std::uint64_t message) const { return forgot_ > message; }
   std::uint64_t forgot() const { return forgot_; }  // one more than the number of the last message with such a call
-  // Puts it back as it was before an entry without calls and results that is not shown after all.
+  // Restores follows() when the last entry is not shown after all. That entry has neither calls nor results.
   void follow(bool follows) { follows_ = follows; }
 
   // Calls change(KeptCall&) for each call.
@@ -95,7 +96,7 @@ class CallBook {
       std::ranges::for_each(calls.open, change);
     }
   }
-  // Makes a book go on as another one, by what that gave.
+  // Makes a new book go on as an earlier one, by what open(true), messages(), follows() and forgot() of that returned.
   void resume(const std::vector<KeptCall>& open, std::uint64_t messages, bool follows, std::uint64_t forgot);
 
  private:

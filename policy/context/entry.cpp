@@ -65,13 +65,14 @@ bool is_thinking(std::string_view type) {
   return type == "thinking" || type == "redacted_thinking" || type == "reasoning";
 }
 
-// Returns whether it is white space in Unicode: providers trim that before they look whether there is a text.
+// Returns whether a character is white space in Unicode. Providers trim it before they look for a text.
 bool is_white(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-// The character that a JSON string, as it is written, begins with, and its length there; 0: it is none of white space.
+// Returns the first character of a JSON string as it is written, and how many bytes it has there. 0 bytes: a character
+// that is not white space.
 std::pair<char32_t, std::size_t> first_character(std::string_view inner) {
   const auto byte = [inner](std::size_t at) { return at < inner.size() ? static_cast<unsigned char>(inner[at]) : 0U; };
   if (inner[0] != '\\') {
@@ -87,7 +88,7 @@ std::pair<char32_t, std::size_t> first_character(std::string_view inner) {
   return {byte(1) == 'n' || byte(1) == 't' || byte(1) == 'r' || byte(1) == 'f' ? ' ' : 0, 2};
 }
 
-// Looks no further than to the first character of a JSON string that is no white space.
+// Returns whether a JSON string has only white space. Stops at the first other character.
 bool is_white(std::string_view string) {
   std::string_view rest = inner(string);
   while (!rest.empty()) {
@@ -146,15 +147,15 @@ void add_call(Entry& entry, Size& size, ToolCall call, std::string_view name) {
 
 void count_content(Size& size, std::string_view content);
 
-// What was read of a message's content.
+// The size of a message's content, and what decides whether it can be sent.
 struct Content {
   Size words{}, results{};
-  std::size_t parts = 0;       // that are not blank text
+  std::size_t parts = 0;       // without blank text
   bool has_substance = false;  // more than thinking and blank text
   bool has_blank = false;      // a part that is blank
 };
 
-// Whether the content of a result has a blank text that cannot be sent.
+// Returns whether the content of a result has a blank text, which cannot be sent.
 bool has_blank(std::string_view content) {
   return is_blank(content) || (is_array(content) && std::ranges::any_of(json::elements(content), is_blank_text));
 }
@@ -258,7 +259,7 @@ void read_parts(Entry& entry, Content& content) {
   }
 }
 
-// Says how a tool's message can be sent, and what it takes then.
+// Sets how a tool's message can be sent, and its tokens then.
 void fit_result(Entry& entry, const Content& content, std::string_view said) {
   Size size;
   if (entry.content.empty() && is_string(said) && !is_white(said))
@@ -271,7 +272,7 @@ void fit_result(Entry& entry, const Content& content, std::string_view said) {
   if (has_blank(entry.content)) entry.fit = Fit::mended;
 }
 
-// Says how any other message can be sent, and what it takes then. `said`: its text, if it has no content.
+// Sets how any other message can be sent, and its tokens then. `said`: the member `text`, which counts without content.
 void fit_words(Entry& entry, Content& content, std::string_view said, std::string_view attachments) {
   Size& size = content.words;
   const bool has_calls = !entry.calls.empty();

@@ -30,10 +30,10 @@ enum class Role : std::uint8_t {
 
 enum class Spelling : std::uint8_t { pi, openai, anthropic };
 
-// Whether a message can be sent to a provider (sendable.hpp).
+// How a message can be sent to a provider (sendable.hpp).
 enum class Fit : std::uint8_t {
   as_it_is,
-  mended,    // not with the blank parts that it has
+  mended,    // without the blank parts that it has
   left_out,  // there is nothing in it
 };
 
@@ -86,7 +86,7 @@ bool is_blank(std::string_view content);
 // Returns whether it is a part with a text of nothing but white space.
 bool is_blank_text(std::string_view part);
 
-// What a model is shown of media that no part of the content brings: "[image]", "[file: report.pdf]".
+// Returns a line for each attachment of a message that has no text: "[image]", "[file: report.pdf]".
 std::string names_of_attachments(std::string_view attachments);
 inline constexpr std::string_view no_output = "(no output)";  // in place of a result that is blank
 

@@ -75,16 +75,11 @@ void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes) {
   if (entry.results.front().part.empty()) {
     content = content_of(changes.front());
   } else {
-    content = "[";
     auto change = changes.begin();
-    for (const std::string_view part : json::elements(entry.content)) {
-      if (content.size() > 1) content += ',';
-      if (change == changes.end() || part.data() != entry.results[change->result].part.data())
-        content += part;
-      else
-        content += json::apply(part, {.set = {{"content", content_of(*change++)}}});
-    }
-    content += "]";
+    content = json::change_elements(entry.content, [&](std::string_view part) -> std::optional<std::string> {
+      if (change == changes.end() || part.data() != entry.results[change->result].part.data()) return std::string(part);
+      return json::apply(part, {.set = {{"content", content_of(*change++)}}});
+    });
   }
   rows.replace(row, json::apply(entry.message, {.set = {{"content", content}}}));
   row.entry.status = status;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -41,7 +42,7 @@ class Matcher {
   }
 
  private:
-  // A row behind that of a call: the call's place, and that of the result in the row.
+  // A result in a row that stands behind its call: the place of the call in its message, and of the result in the row.
   struct Result {
     std::size_t place = 0;
     std::size_t part = 0;
@@ -140,8 +141,8 @@ class Matcher {
     }
   }
 
-  // Returns the ids of calls as they are shown; nothing if that is how they are. Providers take each id once, of few
-  // characters. Going by what came before, so that what was shown once does not change.
+  // Returns the ids that a view shows for calls; nothing if these are the ones they have. Providers take each id once
+  // and allow few characters in it. Only earlier calls count, so that later ones never change what was shown.
   std::vector<std::string> free_ids(const std::vector<ToolCall>& calls) {
     std::vector<std::string> ids;
     bool changed = false;
@@ -170,37 +171,34 @@ class Matcher {
     return id;
   }
 
+  // Gives a result another id of its call: in the member `name`, and in `other` if it has that one, too.
+  static std::string with_call_id(std::string_view result, const char* name, const char* other, const std::string& id) {
+    json::Edit edit{.set = {{name, json::quote(id)}}};
+    if (json::find(result, other)) edit.set.push_back({other, json::quote(id)});
+    return json::apply(result, edit);
+  }
+
   void rename_results(Answer& answer, const std::vector<std::string>& ids) {
     Row& row = answer.row;
     const std::string_view status = row.entry.status;
     if (row.entry.results.front().part.empty()) {
-      const std::string id = json::quote(ids[answer.results.front().place]);
       const bool is_openai = json::string_at(row.entry.message, "role") == "tool";
-      json::Edit edit{.set = {{is_openai ? "tool_call_id" : "toolCallId", id}}};
-      const char* other = is_openai ? "toolCallId" : "tool_call_id";
-      if (json::find(row.entry.message, other)) edit.set.push_back({other, id});
-      rows_.replace(row, json::apply(row.entry.message, edit));
+      rows_.replace(row, with_call_id(row.entry.message, is_openai ? "tool_call_id" : "toolCallId",
+                                      is_openai ? "toolCallId" : "tool_call_id", ids[answer.results.front().place]));
     } else {
       std::unordered_map<const char*, std::size_t> places;  // of calls, by the part that is the result
       for (const Result& result : answer.results)
         places.emplace(row.entry.results[result.part].part.data(), result.place);
-      std::string content = "[";
-      for (const std::string_view part : json::elements(row.entry.content)) {
-        if (content.size() > 1) content += ',';
-        const auto place = places.find(part.data());
-        if (place == places.end()) {
-          content += part;
-          continue;
-        }
-        const std::string id = json::quote(ids[place->second]);
-        const bool is_pi = json::string_at(part, "type") == "toolResult";
-        json::Edit edit{.set = {{is_pi ? "toolCallId" : "tool_use_id", id}}};
-        const char* other = is_pi ? "tool_use_id" : "toolCallId";
-        if (json::find(part, other)) edit.set.push_back({other, id});
-        content += json::apply(part, edit);
-      }
+      std::string content =
+          json::change_elements(row.entry.content, [&](std::string_view part) -> std::optional<std::string> {
+            const auto place = places.find(part.data());
+            if (place == places.end()) return std::string(part);
+            const bool is_pi = json::string_at(part, "type") == "toolResult";
+            return with_call_id(part, is_pi ? "toolCallId" : "tool_use_id", is_pi ? "tool_use_id" : "toolCallId",
+                                ids[place->second]);
+          });
       const bool person = row.entry.person;
-      rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", content + "]"}}}));
+      rows_.replace(row, json::apply(row.entry.message, {.set = {{"content", std::move(content)}}}));
       row.entry.person = person;
     }
     row.entry.status = status;
@@ -209,34 +207,25 @@ class Matcher {
   static void rename_calls(Rows& rows, Row& row, const std::vector<std::string>& ids) {
     std::unordered_map<const char*, std::size_t> places;  // by the text of the part
     for (std::size_t place = 0; place < ids.size(); ++place) places.emplace(row.entry.calls[place].part.data(), place);
-    const auto renamed = [&](std::string_view parts) {
-      std::string out = "[";
-      for (const std::string_view part : json::elements(parts)) {
-        if (out.size() > 1) out += ',';
-        const auto place = places.find(part.data());
-        out += place == places.end() ? std::string(part)
-                                     : json::apply(part, {.set = {{"id", json::quote(ids[place->second])}}});
-      }
-      return out + "]";
+    const auto renamed = [&](std::string_view part) -> std::optional<std::string> {
+      const auto place = places.find(part.data());
+      if (place == places.end()) return std::string(part);
+      return json::apply(part, {.set = {{"id", json::quote(ids[place->second])}}});
     };
     json::Edit edit;
     for (const std::string_view member : {"content", "tool_calls"})
       if (const auto parts = json::find(row.entry.message, member); parts && parts->starts_with('['))
-        edit.set.push_back({std::string(member), renamed(*parts)});
+        edit.set.push_back({std::string(member), json::change_elements(*parts, renamed)});
     rows.replace(row, json::apply(row.entry.message, edit));
   }
 
-  // The content of a message without its results.
+  // Returns the content of a message without its results.
   static std::string words_of(const Entry& entry) {
     std::unordered_set<const char*> results;
     for (const ToolResult& result : entry.results) results.insert(result.part.data());
-    std::string content = "[";
-    for (const std::string_view part : json::elements(entry.content)) {
-      if (results.contains(part.data())) continue;
-      if (content.size() > 1) content += ',';
-      content += part;
-    }
-    return content + "]";
+    return json::change_elements(entry.content, [&results](std::string_view part) {
+      return results.contains(part.data()) ? std::nullopt : std::optional<std::string>(part);
+    });
   }
 
   Rows& rows_;

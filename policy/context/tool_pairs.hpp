@@ -1,10 +1,10 @@
 // Makes calls of tools and their results match, as providers demand: each call has one result, directly behind the
 // message that made it.
 //
-// Which result belongs to which call, call_book.hpp says. It comes directly behind the message with its call, and what
-// people said between them behind it. A call without one gets a result that says so; a result without a call, or one of
-// a call that has its result, is left out. Ids that a provider would not take, or that an earlier call has, are
-// replaced in calls and results alike.
+// call_book.hpp finds the call of each result. The result is shown directly behind the message with its call; what
+// people said between the two follows. A call without a result gets one that says so. A result without a call is left
+// out, and so is a second result of a call. An id that a provider does not take, or that an earlier call has, is
+// replaced in the call and in its result.
 #pragma once
 
 #include "policy/context/call_book.hpp"

@@ -54,7 +54,8 @@ void trim_turns(View& view, std::int64_t most) {
   all.erase(all.begin() + static_cast<std::ptrdiff_t>(summary_rows), all.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-// What the model's last reply reported, and the estimate of what came since: the same as a Meter counts.
+// Returns the tokens in use: what the model's last reply reported, and an estimate of everything later. A Meter counts
+// the same.
 std::int64_t used_by(const std::vector<Row>& rows, std::size_t summary_rows, const std::vector<Row>& system) {
   const Row* last = nullptr;
   for (const Row& row : rows)

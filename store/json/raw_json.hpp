@@ -83,6 +83,16 @@ struct Range {
 };
 inline Range<MemberIterator> members(std::string_view object) { return {object}; }
 inline Range<ElementIterator> elements(std::string_view array) { return {array}; }
+// Returns an array with change(element) in place of each element; without those for which that is nothing.
+template <class Change>  // std::optional<std::string>(std::string_view element)
+std::string change_elements(std::string_view array, Change change) {
+  std::string out = "[";
+  for (const std::string_view element : elements(array)) {
+    const std::optional<std::string> changed = change(element);
+    if (changed) out.append(out.size() > 1 ? "," : "").append(*changed);
+  }
+  return out + "]";
+}
 
 // The value of a member; of duplicates the last, as JSON.parse does. Names are compared with escapes resolved.
 std::optional<std::string_view> find(std::string_view object, std::string_view name);

@@ -60,6 +60,7 @@ TEST_CASE("nothing blank is shown") {
     if (rows.all.empty()) continue;
     const std::string shown = to_json(rows.all[0]);
     CHECK(json::find(shown, "content") == one.content);
+    CHECK_FALSE(json::find(shown, "text"));  // it is in the content
     CHECK(bool(json::check(shown)));
     const Entry again = read_entry("message", rows.all[0].entry.message);
     CHECK(int(again.fit) == int(Fit::as_it_is));
@@ -95,6 +96,7 @@ TEST_CASE("a result without any output says so") {
     REQUIRE(int(entry.fit) == int(Fit::mended));
     const std::string shown = mended(entry);
     CHECK(json::find(shown, "content") == one.content);
+    CHECK_FALSE(json::find(shown, "text"));  // it is in the content
     const Entry again = read_entry("message", shown);
     CHECK(int(again.fit) == int(Fit::as_it_is));
     CHECK(again.tokens == entry.tokens);

@@ -5,6 +5,8 @@
 #include <map>
 #include <ranges>
 
+#include "policy/context/run_order.hpp"
+#include "store/limits.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
 
@@ -68,7 +70,7 @@ Path path_of(const Landmarks& marks, std::optional<std::uint64_t> end = {}) {
 
 context::Line line_of(std::uint64_t seq, std::string_view line) {
   EntryFields fields = read_fields(line);
-  context::Line out{.seq = seq, .id = entry_id(fields, line, seq)};
+  context::Line out{.seq = seq, .id = entry_id(fields, line, seq), .at = seq};
   std::string repaired;
   if (const std::string_view sent = json::as_sent(line, repaired); sent.data() != line.data()) {
     line = sent;
@@ -84,7 +86,8 @@ context::Line line_of(std::uint64_t seq, std::string_view line) {
 
 context::Line checkpoint_of(const StoredLine& stored) {
   context::Line out = line_of(stored.seq, stored.line);
-  if (const auto text = json::as_string(read_fields(stored.line).timestamp)) out.at = parse_iso_time(*text).value_or(0);
+  if (const auto text = json::as_string(read_fields(stored.line).timestamp))
+    out.time = parse_iso_time(*text).value_or(0);
   return out;
 }
 
@@ -263,17 +266,67 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
   return shown;
 }
 
+// Reads the words that stand among the entries by the order of runs and not by that of the file: a checkpoint of
+// another program keeps by the file, and a run may have been handed words from before it.
+template <class Source>
+Result<void> read_words(Source& source, const Shown& shown, const context::OrderAsked& asked,
+                        context::Conversation& conversation) {
+  EntryIds ids(asked.waiting.begin(), asked.waiting.end());
+  ids.insert(asked.active.begin(), asked.active.end());
+  for (const context::Line& line : conversation.after)
+    if (line.type == "custom")
+      if (const auto note = context::read_entry(line.type, line.body).note)
+        ids.insert(note->words.begin(), note->words.end());
+  for (const auto* lines : {&conversation.before, &conversation.after})
+    for (const context::Line& line : *lines) ids.erase(line.id);
+  std::vector<context::Line> words;
+  for (const std::string& id : ids) {
+    TRY(const auto found,
+        source.find(id, [&shown](std::string_view, std::uint64_t seq) { return shown.path.has(seq); }));
+    if (found) words.push_back(line_of(found->seq, found->line));
+  }
+  std::ranges::sort(words, {}, &context::Line::seq);
+  std::ranges::move(conversation.before, std::back_inserter(words));
+  conversation.before = std::move(words);
+  return {};
+}
+
+// Returns the words that waited for a run when `through` was the last entry: a later entry says that they were handed
+// over, or that their run ended before it began.
+template <class Source>
+Result<std::vector<std::string>> waiting_then(Source& source, const Landmarks& marks, std::uint64_t through) {
+  std::vector<std::string> waiting;
+  if (through + 1 >= marks.lines) return waiting;
+  const std::vector<SeqSpan> later{{through + 1, marks.lines - 1}};
+  TRY(source.each(later, [&waiting](std::uint64_t seq, std::string_view line) {
+    if (!line.contains("sessiond.")) return true;
+    const context::Line read = line_of(seq, line);
+    const auto note = context::read_entry(read.type, read.body).note;
+    if (note) waiting.insert(waiting.end(), note->words.begin(), note->words.end());
+    return true;
+  }));
+  return waiting;
+}
+
 template <class Source>
 Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
   TRY(auto shown, shown_of(source, *marks, limits.through));
   TRY(auto out, read_shown(source, *marks, shown, limits.bytes));
+  bool is_whole = !shown.checkpoint;
   if (out.cut && limits.messages) {
     TRY(shown, last_of(source, std::move(shown), *limits.messages, limits.bytes / 2));
     TRY(out, read_shown(source, *marks, shown, limits.bytes));
+    is_whole = false;
   }
+  context::OrderAsked asked = limits.order;
+  if (limits.through) {
+    TRY(asked.waiting, waiting_then(source, *marks, *limits.through));
+  }
+  if (!is_whole) TRY(read_words(source, shown, asked, out));
   TRY(show_changes(source, *marks, limits, out));
+  context::put_in_order(out, asked);
   return out;
 }
 
@@ -297,17 +350,34 @@ Result<ShownChanges> read_changes_of(Source& source, std::string_view name, cons
   return changes_in(source, *marks, name, ids);
 }
 
-// Measures line by line: what there is may be long.
+// Measures line by line, in the file's order: what there is may be long. Stops where a word stands elsewhere by the
+// order of runs: Meter::misplaced.
 template <class Source>
-Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std::int64_t doom_count) {
-  TRY(const auto shown, shown_of(source, marks, {}));
+Result<context::Meter> measure_lines(Source& source, const Landmarks& marks, const Shown& shown,
+                                     std::int64_t doom_count) {
   context::Meter meter;
   if (shown.checkpoint) context::begin(meter, checkpoint_of(*shown.checkpoint));
   const std::uint64_t counted_from = shown.checkpoint ? shown.checkpoint->seq : 0;
   TRY(source.each(shown.all(marks), [&](std::uint64_t seq, std::string_view line) {
     context::add(meter, line_of(seq, line), doom_count, seq >= counted_from);
-    return true;
+    return !meter.misplaced;
   }));
+  return meter;
+}
+
+template <class Source>
+Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std::int64_t doom_count,
+                                    const std::vector<std::string>& waiting) {
+  TRY(const auto shown, shown_of(source, marks, {}));
+  TRY(auto meter, measure_lines(source, marks, shown, doom_count));
+  const bool has_order = shown.checkpoint && shown.checkpoint->line.contains("firstShown");
+  if (has_order || meter.misplaced || !meter.counts_as_last(waiting)) {
+    TRY(auto conversation, read_shown(source, marks, shown, limits::view_bytes));
+    const context::OrderAsked asked{.waiting = waiting};
+    if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
+    context::put_in_order(conversation, asked);
+    meter = context::measure(conversation, doom_count);
+  }
   meter.branches = marks.branches.size();
   return meter;
 }
@@ -331,22 +401,36 @@ Result<CallIds> calls_in(Source& source, const CallIds& ids) {
 }
 
 template <class Source>
-Result<KeptEntry> look_up(Source& source, const std::string& entry_id) {
+Result<KeptEntry> look_up(Source& source, const std::string& entry_id, const context::OrderAsked& asked) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
   TRY(const auto shown, shown_of(source, *marks, {}));
-  KeptEntry out{.branches = marks->branches.size()};
+  KeptEntry out{.branches = marks->branches.size(), .first_in_file = entry_id};
   if (shown.checkpoint) out.checkpoint = transcripts::entry_id(shown.checkpoint->line, shown.checkpoint->seq);
   TRY(const auto found,
       source.find(entry_id, [&](std::string_view, std::uint64_t seq) { return shown.path.has(seq); }));
   if (!found) return out;
   out.on_path = true;
-  if (!shown.checkpoint)
-    out.beyond_last = true;
-  else if (shown.before.empty())
-    out.beyond_last = found->seq > shown.checkpoint->seq;
-  else
-    out.beyond_last = found->seq > shown.before.front().first;
+  TRY(auto conversation, read_shown(source, *marks, shown, limits::view_bytes));
+  if (conversation.cut) {  // the file's order
+    const bool keeps_any = shown.checkpoint && !shown.before.empty();
+    out.beyond_last =
+        !shown.checkpoint || found->seq > (keeps_any ? shown.before.front().first : shown.checkpoint->seq);
+    return out;
+  }
+  if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
+  context::put_in_order(conversation, asked);
+  std::vector<const context::Line*> lines;
+  for (const auto* part : {&conversation.before, &conversation.after})
+    for (const context::Line& line : *part) lines.push_back(&line);
+  const auto first = std::ranges::find(lines, found->seq, &context::Line::seq);
+  if (first == lines.end()) return out;
+  out.beyond_last = !shown.checkpoint || conversation.before.empty() || first != lines.begin();
+  const auto in_file = std::ranges::min_element(std::span(first, lines.end()), {}, &context::Line::seq);
+  out.first_in_file = (*in_file)->id;
+  out.keeps_by_file = std::ranges::none_of(std::span(lines.begin(), first), [&](const context::Line* line) {
+    return line->seq > (*in_file)->seq && line->type != "custom";
+  });
   return out;
 }
 
@@ -403,20 +487,22 @@ Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_vi
   return read_changes_of(source, name, ids);
 }
 
-Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count) {
+Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count,
+                               const std::vector<std::string>& waiting) {
   return twice(transcript, [&]() -> Result<context::Meter> {
     TRY(const Landmarks* marks, transcript.landmarks(doom_count));
-    if (marks->meter) return *marks->meter;
-    TRY(auto meter, measure_anew(transcript, *marks, doom_count));
+    if (marks->meter && marks->meter->counts_as_last(waiting)) return *marks->meter;
+    TRY(auto meter, measure_anew(transcript, *marks, doom_count, waiting));
     transcript.set_meter(meter);
     return meter;
   });
 }
-Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count) {
+Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count,
+                               const std::vector<std::string>& waiting) {
   Landmarks held{.doom_count = doom_count};
   TRY(const Landmarks* marks, landmarks_of(transcript, held));
-  if (marks->meter) return *marks->meter;
-  return measure_anew(transcript, *marks, doom_count);
+  if (marks->meter && marks->meter->counts_as_last(waiting)) return *marks->meter;
+  return measure_anew(transcript, *marks, doom_count, waiting);
 }
 
 Result<CallIds> find_calls(Transcript& transcript, const CallIds& ids) {
@@ -424,11 +510,12 @@ Result<CallIds> find_calls(Transcript& transcript, const CallIds& ids) {
 }
 Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& ids) { return calls_in(transcript, ids); }
 
-Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id) {
-  return twice(transcript, [&] { return look_up(transcript, entry_id); });
+Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id, const context::OrderAsked& asked) {
+  return twice(transcript, [&] { return look_up(transcript, entry_id, asked); });
 }
-Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id) {
-  return look_up(transcript, entry_id);
+Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id,
+                               const context::OrderAsked& asked) {
+  return look_up(transcript, entry_id, asked);
 }
 
 }  // namespace sessiond::transcripts

@@ -31,6 +31,7 @@ struct ReadLimits {
   std::string name{};                      // of the transcript, for changes of its messages: transcript_name()
   std::optional<std::uint64_t> through{};  // as it was when this was the last entry; nothing: as it is now
   const ShownChanges* later{};             // changes that other transcripts tell of; null: none
+  context::OrderAsked order{};
 };
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits);
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits);
@@ -45,10 +46,12 @@ Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_vi
 Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const std::string& entry_id = {});
 Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const std::string& entry_id = {});
 
-// Measures the path to the leaf. Reads only what was appended since it was measured last, unless there was a branch or
-// a checkpoint.
-Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count);
-Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count);
+// Measures the path to the leaf, in the order of runs. Reads only what was appended since it was measured last, unless
+// there was a branch or a checkpoint, or a word stands elsewhere than where it was measured. `waiting`: OrderAsked.
+Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count,
+                               const std::vector<std::string>& waiting = {});
+Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count,
+                               const std::vector<std::string>& waiting = {});
 
 // Returns those of the ids by which messages of the transcript, on any branch, call tools. Reads it until all are
 // found.
@@ -56,15 +59,19 @@ using CallIds = std::set<std::string, std::less<>>;
 Result<CallIds> find_calls(Transcript& transcript, const CallIds& ids);
 Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& ids);
 
-// An entry that a compaction would keep first, as the path to the leaf has it.
+// An entry that a compaction would keep first, in the order of runs, as the path to the leaf has it.
 struct KeptEntry {
   bool on_path = false;
-  bool beyond_last = false;    // behind the first entry that the last checkpoint keeps
-  std::string checkpoint{};    // id of the last checkpoint; empty: there is none
-  std::uint64_t branches = 0;  // of the transcript
+  bool beyond_last = false;     // behind the first entry that the last checkpoint keeps
+  std::string checkpoint{};     // id of the last checkpoint; empty: there is none
+  std::uint64_t branches = 0;   // of the transcript
+  std::string first_in_file{};  // id of the one of all kept entries that stands first in the file
+  bool keeps_by_file = true;    // what follows it in the file is what is kept
 };
-Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id);
-Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id);
+Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id,
+                               const context::OrderAsked& asked = {});
+Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id,
+                               const context::OrderAsked& asked = {});
 
 // Returns an entry's type and body as policy/context/entry.hpp reads them. `held` keeps a body that is made.
 std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, std::string_view line, std::string& held);

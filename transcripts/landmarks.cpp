@@ -15,7 +15,7 @@ namespace {
 
 // The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches and of their parents, doom_count, the
 // meter (empty: nothing), the changes and the counts.
-constexpr std::string_view landmarks_magic = "sdmarkv4";  // the last character is the version
+constexpr std::string_view landmarks_magic = "sdmarkv5";  // the last character is the version
 
 // Returns the id that an entry names as its parent; empty: it says that it has none. Nothing: it follows the one
 // before.
@@ -63,7 +63,8 @@ void Landmarks::add(std::string_view line) {
     meter.reset();
   }
   if (type == "message" && !entry.checkpoint) count(counts, entry.role, seq);
-  if (meter) meter->add(entry, doom_count);
+  if (meter) meter->add(last_id, entry, doom_count);
+  if (meter && meter->misplaced) meter.reset();
 }
 
 Result<void> Landmarks::scan(int fd, std::uint64_t first_entry, std::uint64_t end, std::string_view path) {

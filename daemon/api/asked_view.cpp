@@ -21,7 +21,8 @@ Result<AskedView> read_asked_view(const http::Request& request) {
     if (query_text(request, name))
       return fail(Code::bad_request, fmt::format("?{}= does not go with view=llm: it has no pages", name));
   AskedView asked{.summarize = query_text(request, "view") == "summarize",
-                  .until = query_text(request, "until").value_or("")};
+                  .until = query_text(request, "until").value_or(""),
+                  .run = query_text(request, "run").value_or("")};
   if (asked.until.empty() != !asked.summarize)
     return fail(Code::bad_request,
                 asked.summarize ? "view=summarize needs ?until=" : "?until= goes with view=summarize");

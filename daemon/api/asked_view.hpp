@@ -21,6 +21,7 @@ struct AskedView {
   bool summarize = false;
   policy::MediaAs media = policy::MediaAs::handle;
   std::string until{};
+  std::string run{};  // whose view it is; empty: that of the conversation
 };
 
 // ?window=, in tokens.

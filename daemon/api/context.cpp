@@ -34,40 +34,51 @@ void write_context(json::ObjectWriter& out, const TranscriptSource& source, cons
   const std::string exact = meter.reported ? std::to_string(*meter.reported) : "null";
   out.raw("last", std::string(json::find(entry_of(source), "contextLast")
                                   .value_or(fmt::format(R"({{"estimate":null,"exact":{}}})", exact))));
-  out.integer("messages", meter.messages);
-  out.integer("turns", meter.turns);
+  out.integer("messages", meter.all_messages());
+  out.integer("turns", meter.all_turns());
   if (meter.checkpoint.empty())
     out.raw("checkpoint", "null");
   else
     out.raw("checkpoint",
             fmt::format(R"({{"entryId":{},"at":{}}})", json::quote(meter.checkpoint), meter.checkpoint_at));
   const std::string_view due =
-      context::due(meter.used(), meter.messages, meter.turns, window.tokens, settings.compaction);
+      context::due(meter.used(), meter.all_messages(), meter.all_turns(), window.tokens, settings.compaction);
   out.raw("due", fmt::format(R"({{"compaction":{},"reason":"{}"}})", due == "due", due));
 }
 
-// A meter that has forgotten calls is made to count what the view does.
+// Measures what a view shows, where that is not the whole conversation or the meter has forgotten calls.
 template <class Source>
-Result<context::Meter> measure(Source& transcript, const std::string& name, const context::Settings& settings) {
-  TRY(context::Meter meter, transcripts::measure(transcript, settings.doom_count));
-  if (!meter.is_cut()) return meter;
-  TRY(const auto conversation, transcripts::read_conversation(transcript, {.bytes = limits::view_bytes, .name = name}));
+Result<context::Meter> measure(Source& transcript, const TranscriptSource& source, const context::Settings& settings) {
+  const bool of_run = !source.order.run.empty();
+  TRY(context::Meter meter, transcripts::measure(transcript, settings.doom_count, source.order.waiting));
+  if (!of_run && !meter.is_cut()) return meter;
+  TRY(const auto conversation,
+      transcripts::read_conversation(transcript,
+                                     {.bytes = limits::view_bytes, .name = source.name, .order = source.order}));
   if (conversation.cut) return meter;
-  const context::View view = context::view_of(conversation, {.prune = context::Prune::off}, settings);
-  meter.estimated = view.used - meter.reported.value_or(0);
+  meter = context::measure(conversation, settings.doom_count);
+  const context::ViewOptions options{.prune = context::Prune::off, .of_run = of_run};
+  meter.count(context::view_of(conversation, options, settings).whole);
   return meter;
+}
+
+// Returns whether a meter of the whole conversation stands for what the view shows. That of a run at its first attempt
+// shows all but what waits, and ends with its input.
+bool stands_for(const context::Meter& meter, const TranscriptSource& source) {
+  if (meter.is_cut() || !meter.counts_as_last(source.order.waiting)) return false;
+  const bool waits = !source.order.waiting.empty() || meter.held.count() > 0;
+  return source.order.run.empty() || (source.first_attempt && !waits && meter.last.count() > 0);
 }
 
 asio::awaitable<Result<context::Meter>> meter_of(Api& api, const TranscriptSource& source,
                                                  const context::Settings& settings) {
-  if (source.meter && !source.meter->is_cut()) co_return *source.meter;
-  co_return co_await read_source(api, source,
-                                 [&](auto& transcript) { return measure(transcript, source.name, settings); });
+  if (source.meter && stands_for(*source.meter, source)) co_return *source.meter;
+  co_return co_await read_source(api, source, [&](auto& transcript) { return measure(transcript, source, settings); });
 }
 
 HandlerResult get_context(Api& api, http::Request& request) {
   CO_TRY(const auto asked, asked_window(request));
-  CO_TRY(auto source, co_await source_of(api, request));
+  CO_TRY(auto source, co_await source_of(api, request, true));
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked);
   CO_TRY(const context::Meter meter, co_await meter_of(api, source, settings));
@@ -125,10 +136,11 @@ Result<std::string> summarized_rows(const context::Conversation& conversation, c
 
 std::string view_json(const context::Conversation& conversation, const AskedView& asked,
                       const context::Settings& settings, const context::Window& window, const TranscriptSource& source,
-                      const context::Meter& meter) {
+                      context::Meter meter) {
   context::ViewOptions options = asked.options;
   options.window = window.tokens;
   const context::View view = context::view_of(conversation, options, settings);
+  if (options.of_run) meter.count(view.whole);
   std::string out = "{\"system\":[";
   for (const std::string& message : view.system) append_element(out, message);
   out += "],\"data\":[";
@@ -146,7 +158,8 @@ std::string view_json(const context::Conversation& conversation, const AskedView
 
 HandlerResult get_model_view(Api& api, http::Request& request) {
   CO_TRY(auto asked, read_asked_view(request));
-  CO_TRY(auto source, co_await source_of(api, request));
+  CO_TRY(auto source, co_await source_of(api, request, true));
+  asked.options.of_run = !source.order.run.empty();
   if (auto& most = asked.options.max_messages; !most) most = api.ledger.rules().of_agent(source.agent).max_messages;
   // The last run failed because the model's window was full (policy/runs/README.md).
   if (!query_text(request, "prune") && json::find(entry_of(source), "contextExceeded") == "true")
@@ -154,14 +167,20 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked.window);
   CO_TRY(const auto later, co_await later_changes(api, source));
-  const transcripts::ReadLimits limits{
-      .bytes = limits::view_bytes, .messages = asked.options.max_messages, .name = source.name, .later = &later};
+  const transcripts::ReadLimits limits{.bytes = limits::view_bytes,
+                                       .messages = asked.options.max_messages,
+                                       .name = source.name,
+                                       .later = &later,
+                                       .order = source.order};
   CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
            TRY(auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
            if (asked.summarize) return summarized_rows(conversation, asked.until);
            show_signatures(conversation, source.signatures);
-           TRY(const auto meter, measure(transcript, source.name, settings));
+           if (asked.options.of_run)
+             return view_json(conversation, asked, settings, window, source,
+                              context::measure(conversation, settings.doom_count));
+           TRY(const auto meter, measure(transcript, source, settings));
            return view_json(conversation, asked, settings, window, source, meter);
          }));
   body += fmt::format(R"(,"sessionId":{}{}}})", json::quote(source.session_id),
@@ -186,8 +205,6 @@ std::string plan_json(const context::CompactionPlan& plan, const context::Compac
                       const std::string& instructions, std::int64_t used, const http::Request& request) {
   json::ObjectWriter range;
   range.string_or_null("previousSummary", plan.previous_summary);
-  range.raw("afterSeq", plan.after_seq ? std::to_string(*plan.after_seq) : "null");
-  range.integer("throughSeq", static_cast<std::int64_t>(plan.through_seq));
   range.integer("count", static_cast<std::int64_t>(plan.count));
   std::string url = request.path.substr(0, request.path.rfind('/')) + "/messages?view=summarize&until=" +
                     boost::urls::encode(plan.first_kept, boost::urls::unreserved_chars);
@@ -242,10 +259,11 @@ HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
   if (instructions.empty()) instructions = json::string_at(entry_of(source), "compactInstructions").value_or("");
   if (instructions.empty()) instructions = api.ledger.rules().of_agent(source.agent).compact_instructions;
   CO_TRY(auto conversation, co_await read_source(api, source, [&source](auto& transcript) {
-           return transcripts::read_conversation(transcript, {.bytes = limits::view_bytes, .name = source.name});
+           return transcripts::read_conversation(
+               transcript, {.bytes = limits::view_bytes, .name = source.name, .order = source.order});
          }));
   if (conversation.cut) co_return std::unexpected(too_long());
-  const auto plan = context::plan_compaction(conversation, settings.compaction);
+  const auto plan = context::plan_compaction(conversation, settings.compaction, source.order);
   if (!plan)
     co_return fail(Code::nothing_to_compact,
                    fmt::format("a compaction keeps the last {} turns and needs {} messages",
@@ -310,7 +328,8 @@ asio::awaitable<void> add_context(Api& api, const http::Request& request, const 
       co_await source_at(api, request,
                          {.path = {.agent = agent, .target = {.key = members.string_at("key").value_or("")}},
                           .topic = members.string_at("topic"),
-                          .guard = members.string_at("sessionId")});
+                          .guard = members.string_at("sessionId"),
+                          .run = members.find("lease") ? members.string_at("runId") : std::nullopt});
   if (!source) co_return;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(*source), settings, {});
@@ -321,7 +340,7 @@ asio::awaitable<void> add_context(Api& api, const http::Request& request, const 
   const std::string_view due =
       settings.compaction.when == context::CompactionTime::after_turn
           ? "after_turn"
-          : context::due(meter->used(), meter->messages, meter->turns, window.tokens, settings.compaction);
+          : context::due(meter->used(), meter->all_messages(), meter->all_turns(), window.tokens, settings.compaction);
   run.body.pop_back();
   run.body +=
       fmt::format(R"(,"context":{},"compaction":{{"due":{},"reason":"{}"}}}})", shown.text(), due == "due", due);
@@ -330,7 +349,7 @@ asio::awaitable<void> add_context(Api& api, const http::Request& request, const 
 void add_context_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window"});
+  on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window", "run"});
   on("POST", one + "/compact", auth::Permission::append, scanned<compact>, {"topic"});
   on("POST", one + "/repair", auth::Permission::append, repair, {"topic"});
 }

@@ -48,6 +48,35 @@ Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Princip
   return fail(Code::not_found, "it has no archive " + archive);
 }
 
+// Notes what the session's runs say of the order of its conversation, and whose view is asked for.
+Result<void> note_runs(const decide::AgentState& state, const auth::Principal& principal,
+                       const decide::Session& session, const TranscriptAsked& asked, TranscriptSource& into) {
+  const decide::SessionRuns* runs = state.runs.find(session.key());
+  into.order = state.runs.order_of(session.key());
+  const auto is_here = [&](const std::optional<std::string>& topic) {
+    return decide::AgentState::file_of(session, topic) == into.file;
+  };
+  const auto show = [&](const decide::Run& active) {
+    into.order.run = active.id;
+    into.first_attempt = active.attempt == 1;
+  };
+  if (asked.hold) {
+    TRY(const decide::Run* held, decide::held_run(state, session, *asked.hold, principal.id));
+    if (is_here(held->topic)) show(*held);
+  }
+  if (!asked.run) return {};
+  if (runs != nullptr && runs->active && runs->active->id == *asked.run && is_here(runs->active->topic)) {
+    show(*runs->active);
+    return {};
+  }
+  into.order.run = *asked.run;
+  into.first_attempt = false;
+  const std::string* ended = runs == nullptr ? nullptr : runs->find_ended(*asked.run);
+  if (ended != nullptr && is_here(json::string_at(*ended, "topic"))) return {};
+  return fail(Code::run_not_found,
+              fmt::format("{} has no run {} that has begun in this conversation", session.key(), *asked.run));
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> topic_of(const http::Request& request) {
@@ -56,19 +85,23 @@ Result<std::optional<std::string>> topic_of(const http::Request& request) {
   return topic;
 }
 
-asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request) {
+asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool of_run) {
   TranscriptAsked asked{.guard = query_text(request, "sessionId"),
                         .archive = query_text(request, "archive"),
                         .fresh = wants_fresh(request)};
   CO_TRY(asked.path, session_path(request, api));
   CO_TRY(asked.topic, topic_of(request));
+  if (of_run) {
+    asked.run = query_text(request, "run");
+    CO_TRY(asked.hold, run_of(request));
+  }
   if (asked.archive && (asked.topic || asked.guard))
     co_return fail(Code::bad_request, "archive goes without topic and sessionId");
   co_return co_await source_at(api, request, std::move(asked));
 }
 
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked) {
-  const auto& [path, topic, guard, archive, fresh] = asked;
+  const auto& [path, topic, guard, archive, fresh, run, hold] = asked;
   TranscriptSource archived;
   archived.agent = path.agent;
   archived.session_id = path.target.key;
@@ -101,6 +134,7 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
                          .entry = session->entry(),
                          .name = transcripts::transcript_name(id, topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
+    TRY(note_runs(state, request.principal, *session, asked, out));
     const auto* runs = api.run_signatures.is_empty() ? nullptr : state.runs.find(session->key());
     if (runs != nullptr && runs->active)
       out.signatures = api.run_signatures.of(path.agent, session->key(), runs->active->id);
@@ -112,7 +146,9 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
     return out;
   };
   CO_TRY(auto source, co_await ledger::show_of(api.ledger, path.agent, path.target.key, fresh, of_session));
+  if (source && archive && run) co_return fail(Code::run_not_found, "an archive has no runs");
   if (source) co_return std::move(*source);
+  if (run) co_return fail(Code::run_not_found, "an archived session has no runs");
   const std::string& id = path.target.key;
   if (guard && *guard != id)
     co_return fail(Code::session_reset, fmt::format("{} is archived; it is not session {}", id, *guard));

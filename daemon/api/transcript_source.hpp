@@ -28,6 +28,8 @@ struct TranscriptSource {
   std::shared_ptr<const transcripts::MemoryTranscript> memory{};
   std::string name{};           // transcripts::transcript_name()
   SignedContents signatures{};  // of the session's active run
+  context::OrderAsked order{};  // the session's runs as they are, and the run whose view is asked for
+  bool first_attempt = false;   // that run is active, and no attempt of it came before
   // Of an archived transcript: the session ids that its key had later, and the file of the one that it has now, where
   // what people did to its messages is kept. Only what the token sees, and the first ones.
   std::vector<std::string> later{};
@@ -41,13 +43,15 @@ struct TranscriptAsked {
   std::optional<std::string> guard{};    // the session id that the client expects
   std::optional<std::string> archive{};  // the name of an archive of the session's key, in place of its transcript
   bool fresh = false;
+  std::optional<std::string> run{};       // whose view is asked for
+  std::optional<decide::RunHold> hold{};  // that the request names: its run's view, if it is of this transcript
 };
 
 // ?topic=
 Result<std::optional<std::string>> topic_of(const http::Request& request);
 // Errors: those of session_path(); session_not_found, not_found for a topic or an archive; session_reset if ?sessionId=
-// names another one.
-asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request);
+// names another one. With `of_run`, ?run= and X-Run count: run_not_found, lease_lost.
+asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool of_run = false);
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked);
 
 // Reads what later transcripts tell of the messages of an archived one; of a session's own transcript, nothing.

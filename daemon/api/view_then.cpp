@@ -21,11 +21,15 @@ asio::awaitable<Result<ViewThen>> view_then(Api& api, const TranscriptSource& so
   const context::Settings settings = api.ledger.rules().context;
   context::ViewOptions options = asked.options;
   options.window = context::window_of(entry_of(source), settings, asked.window).tokens;
-  const transcripts::ReadLimits limits{
-      .bytes = limits::view_bytes, .messages = options.max_messages, .name = source.name, .through = through};
+  const transcripts::ReadLimits limits{.bytes = limits::view_bytes,
+                                       .messages = options.max_messages,
+                                       .name = source.name,
+                                       .through = through,
+                                       .order = {.run = asked.run}};
   CO_TRY(auto then, co_await read_source(api, source, [&](auto& transcript) -> Result<ViewThen> {
            TRY(const auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
+           options.of_run = !asked.run.empty();
            const context::View view = context::view_of(conversation, options, settings);
            ViewThen then{.system = "[", .data = "["};
            for (const std::string& message : view.system) append_element(then.system, message);

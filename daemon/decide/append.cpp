@@ -45,10 +45,10 @@ class EntryAppender {
         has_first_message_(session.has_first_message),
         needs_(session.needs) {
     done_.file = AgentState::file_of(session, request.topic);
-    known_ = fresh;
-    if (fresh) return;
+    known_ = fresh && !has_appended();
+    if (known_) return;
     if (builder.context().rests_on != nullptr) *builder.context().rests_on = done_.file;
-    const TranscriptEnd* end = builder.state().transcripts.find(done_.file);
+    const TranscriptEnd* end = builder.transcript_end(done_.file);
     known_ = end != nullptr;
     if (known_) end_ = *end;
   }
@@ -78,11 +78,14 @@ class EntryAppender {
     }
     TRY(know_ids());
     if (builder_.out.need) return std::move(done_);
-    if (end_.count != 0 && !end_.meter) {
+    if (end_.count != 0 && !end_.meter && !has_appended()) {
       need(Need::What::meter);
       return std::move(done_);
     }
-    meter_ = std::make_shared<context::Meter>(end_.count == 0 ? context::Meter() : *end_.meter);
+    if (end_.count == 0)
+      meter_ = std::make_shared<context::Meter>();
+    else if (end_.meter)
+      meter_ = std::make_shared<context::Meter>(*end_.meter);
     const std::size_t most = request_.entries.size() + 2;  // and topic.created, and the header's line
     builder_.out.events.reserve(builder_.out.events.size() + most);
     builder_.out.line_positions.reserve(builder_.out.line_positions.size() + most);
@@ -101,16 +104,30 @@ class EntryAppender {
       return fail(Code::content_too_large,
                   fmt::format("the stream has {} bytes then; limits.streamBytes is {}", end_.size, most_bytes));
     end_.meter = std::move(meter_);
-    if (done_.ids.size() > done_.duplicates) {
-      builder_.out.transcript_updates.push_back(
-          {.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
-    }
+    if (done_.ids.size() > done_.duplicates) note_end();
     return std::move(done_);
   }
 
  private:
   void need(Need::What what, std::vector<std::string> ids = {}) {
-    builder_.out.need = Need{what, done_.file, std::move(ids)};
+    builder_.out.need = Need{what, done_.file, std::move(ids), builder_.state().runs.order_of(session_.key())};
+  }
+
+  // Returns whether this decision has appended to the transcript before. It may be unmeasured then.
+  bool has_appended() const {
+    return std::ranges::find(builder_.out.transcript_updates, done_.file, &TranscriptUpdate::file) !=
+           builder_.out.transcript_updates.end();
+  }
+
+  void note_end() {
+    auto& updates = builder_.out.transcript_updates;
+    const auto mine = std::ranges::find(updates, done_.file, &TranscriptUpdate::file);
+    if (mine == updates.end()) {
+      updates.push_back({.file = done_.file, .end = std::move(end_), .ids = std::move(new_ids_)});
+      return;
+    }
+    mine->end = std::move(end_);
+    mine->ids.insert(mine->ids.end(), new_ids_.begin(), new_ids_.end());
   }
 
   void header() {
@@ -170,12 +187,12 @@ class EntryAppender {
     const context::Entry read = read_as_context(entry, held);
     TRY(check_files(entry, read));
     const bool branches = entry.parent_id && *entry.parent_id != end_.last_id;
-    has_turns_ = !meter_ || meter_->turns != 0;
-    const Measured measured = measure(read, branches);
-    TRY(check_pairs(read, measured));
-    header();
+    has_turns_ = !meter_ || meter_->all_turns() != 0;
     const Context& context = builder_.context();
     const std::string id = entry.id.empty() ? context.ids->entry_id() : entry.id;
+    const Measured measured = measure(id, read, branches);
+    TRY(check_pairs(read, measured));
+    header();
     transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
     const std::int64_t cost_before = counters_.cost_microcents.value_or(0);
@@ -233,7 +250,8 @@ class EntryAppender {
     }
     if (is_strict)
       for (const context::ToolCall& call : entry.calls) called_.insert(call.id);
-    const bool ends_turn = entry.person && !measured.taken->answers_any();
+    const bool is_held = entry.person && meter_->runs.any();  // the results may come before it is handed to a run
+    const bool ends_turn = entry.person && !is_held && !measured.taken->answers_any();
     if ((entry.role != context::Role::assistant && !ends_turn) || !meter_->calls.has_open(measured.turn)) return {};
     for (const context::KeptCall& call : meter_->calls.open()) {
       const bool is_of_turn = call.message >= measured.turn && call.message < measured.messages;
@@ -262,20 +280,25 @@ class EntryAppender {
     return true;
   }
 
-  Measured measure(const context::Entry& entry, bool branches) {
+  Measured measure(const std::string& id, const context::Entry& entry, bool branches) {
     if (branches || entry.checkpoint) meter_.reset();  // the next decision asks for it
     if (!meter_) return {};
     Measured measured{.turn = meter_->turn, .messages = meter_->calls.messages(), .was_due = is_due()};
-    measured.taken = meter_->add(entry, builder_.context().rules->context.doom_count);
+    measured.taken = meter_->add(id, entry, builder_.context().rules->context.doom_count);
+    if (meter_->misplaced) {
+      meter_.reset();
+      return {};
+    }
     return measured;
   }
 
   // The window is looked up only where it may matter: on most appends the turns are too few.
   bool is_due() const {
     const context::CompactionSettings& compaction = builder_.context().rules->context.compaction;
-    return meter_ && compaction.when != context::CompactionTime::run_start && meter_->turns > compaction.keep_turns &&
-           meter_->messages >= compaction.min_messages &&
-           context::due(meter_->used(), meter_->messages, meter_->turns, window().tokens, compaction) == "due";
+    return meter_ && compaction.when != context::CompactionTime::run_start &&
+           meter_->all_turns() > compaction.keep_turns && meter_->all_messages() >= compaction.min_messages &&
+           context::due(meter_->used(), meter_->all_messages(), meter_->all_turns(), window().tokens, compaction) ==
+               "due";
   }
 
   context::Window window() const { return context::window_of(*session_.entry(), builder_.context().rules->context); }
@@ -284,8 +307,8 @@ class EntryAppender {
     json::ObjectWriter data;
     data.integer("used", meter_->used());
     data.integer("window", window().tokens);
-    data.integer("messages", meter_->messages);
-    data.integer("turns", meter_->turns);
+    data.integer("messages", meter_->all_messages());
+    data.integer("turns", meter_->all_turns());
     builder_.emit(journal::EventType::compaction_due, session_, data.text(), request_.topic);
   }
 

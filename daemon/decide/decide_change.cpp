@@ -181,6 +181,7 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   if (command.what == ChangeMessage::What::remove && is_current)
     take_off_queue(builder, session, {place.entry_id},
                    run_error("input_deleted", "the messages that it was to answer were deleted"));
+  if (builder.out.need) return std::move(builder.out);
   json::ObjectWriter answer(builder.out.body);
   answer.string("sessionKey", session.key());
   answer.integer("seq", static_cast<std::int64_t>(appended.last_seq));

@@ -11,10 +11,13 @@ namespace sessiond::decide {
 namespace {
 
 // Returns the measured transcript. Null: builder.out.need asks for it.
-const context::Meter* meter_of(DecisionBuilder& builder, const std::string& file) {
+const context::Meter* meter_of(DecisionBuilder& builder, const Session& session, const std::string& file) {
   const TranscriptEnd* end = builder.state().transcripts.find(file);
   if (end != nullptr && end->meter) return end->meter.get();
-  builder.out.need = Need{end == nullptr ? Need::What::transcript_end : Need::What::meter, file};
+  builder.out.need = Need{end == nullptr ? Need::What::transcript_end : Need::What::meter,
+                          file,
+                          {},
+                          builder.state().runs.order_of(session.key())};
   return nullptr;
 }
 
@@ -34,13 +37,17 @@ std::unexpected<Problem> not_on_path(const std::string& first_kept) {
                  fmt::format("there is no entry {} on the path to the last entry of this transcript", first_kept));
 }
 
-transcripts::NewEntry compaction_entry(const CompactSession& command, std::int64_t tokens_before) {
+// Other programs keep what follows KeptEntry::first_in_file in the file; we, what follows the command's entry in the
+// order of runs. None of them loses what is kept.
+transcripts::NewEntry compaction_entry(const CompactSession& command, const transcripts::KeptEntry& kept,
+                                       std::int64_t tokens_before) {
   json::ObjectWriter members;
   members.string("summary", command.summary);
-  members.string("firstKeptEntryId", command.first_kept);
+  members.string("firstKeptEntryId", kept.first_in_file);
   members.integer("tokensBefore", tokens_before);
-  if (!command.usage.empty() || !command.instructions.empty()) {
+  if (!command.usage.empty() || !command.instructions.empty() || !kept.keeps_by_file) {
     json::ObjectWriter details;
+    if (!kept.keeps_by_file) details.string("firstShown", command.first_kept);
     if (!command.usage.empty()) details.raw("usage", command.usage);
     if (!command.instructions.empty()) details.string("instructions", command.instructions);
     members.raw("details", details.text());
@@ -59,13 +66,13 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   TRY(const bool is_there, has_transcript(state, session, command.topic));
   if (!is_there) return not_on_path(command.first_kept);
   const std::string file = AgentState::file_of(session, command.topic);
-  const context::Meter* meter = meter_of(builder, file);
+  const context::Meter* meter = meter_of(builder, session, file);
   if (meter == nullptr) return std::move(builder.out);
   const auto kept = context.kept->find(file + '\n' + command.first_kept);
   // An answer counts as long as no checkpoint and no branch came since: entries that follow change nothing.
   if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
       kept->second.branches != meter->branches) {
-    builder.out.need = Need{Need::What::kept, file, {command.first_kept}};
+    builder.out.need = Need{Need::What::kept, file, {command.first_kept}, state.runs.order_of(session.key())};
     return std::move(builder.out);
   }
   if (!kept->second.on_path) return not_on_path(command.first_kept);
@@ -73,7 +80,7 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
     return fail(Code::nothing_to_compact,
                 fmt::format("{} is not behind the first entry that the last compaction keeps", command.first_kept));
   const std::int64_t tokens_before = meter->used();
-  AppendRequest append{.topic = command.topic, .entries = {compaction_entry(command, tokens_before)}};
+  AppendRequest append{.topic = command.topic, .entries = {compaction_entry(command, kept->second, tokens_before)}};
   TRY(const auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
   json::ObjectWriter data;
@@ -116,7 +123,8 @@ Result<Decision> decide(const AgentState& state, const RepairSession& command, c
   const Session& session = *there;
   TRY(const bool is_there, has_transcript(state, session, command.topic));
   const context::Meter none;
-  const context::Meter* meter = is_there ? meter_of(builder, AgentState::file_of(session, command.topic)) : &none;
+  const context::Meter* meter =
+      is_there ? meter_of(builder, session, AgentState::file_of(session, command.topic)) : &none;
   if (meter == nullptr) return std::move(builder.out);
   AppendRequest append{.topic = command.topic};
   std::vector<std::string> calls;

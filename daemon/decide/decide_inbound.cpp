@@ -208,6 +208,7 @@ class InboundDecision {
     }
     const std::string run =
         appended && activate_ && context_.rules->runs.on_inbound ? place_run(session, *appended) : "null";
+    if (builder_.out.need) return std::move(builder_.out);
     if (appended) tell(send, run);
     std::string& body = builder_.out.body;
     body.reserve(512);

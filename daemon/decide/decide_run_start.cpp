@@ -107,12 +107,15 @@ class RunStart {
     return {};
   }
 
-  Result<RunInput> append_input(const Session& session) {
+  // Appends the input, and gives the session its counters.
+  Result<RunInput> append_input(Session& session) {
     RunInput input{.topic = command_.topic};
     if (command_.input.empty()) return input;
+    const std::size_t before = builder_.out.events.size();
     TRY(auto appended,
         append_entries(builder_, session, {.topic = command_.topic, .entries = command_.input, .needs_answer = true},
                        lines_, false));
+    if (!builder_.out.need) take_counters(builder_, session, before);
     input.ids = std::move(appended.ids);
     for (const transcripts::NewEntry& entry : command_.input) input.texts.push_back(text_in(entry));
     return input;
@@ -120,7 +123,8 @@ class RunStart {
 
   Result<Decision> start(Session& session) {
     if (asks()) {  // what could not be appended is refused before anybody is asked
-      TRY(append_input(session));
+      Session tried = session;
+      TRY(append_input(tried));
       if (builder_.out.need) return std::move(builder_.out);
       builder_.out = {};
     }
@@ -137,6 +141,8 @@ class RunStart {
     TRY(auto input, append_input(session));
     if (builder_.out.need) return std::move(builder_.out);
     run_.input = std::move(input.ids);
+    TRY(hand_over(builder_, session, run_, run_.input));
+    if (builder_.out.need) return std::move(builder_.out);
     take_terms(run_, command_.terms, context_);
     choose_model(builder_, session, run_);
     if (keeps_log(context_)) log_run_start(builder_, session, run_, fmt::format("{}", fmt::join(input.texts, "\n")));
@@ -172,6 +178,7 @@ class RunStart {
     TRY(const auto input, append_input(session));
     if (builder_.out.need) return std::move(builder_.out);
     const Placed placed = place_input(builder_, session, runs_, rules, input, std::move(run_));
+    if (builder_.out.need) return std::move(builder_.out);
     answer_run(builder_, session, placed.run, 202, {}, placed.position);
     if (placed.steered) {
       std::string& body = builder_.out.body;
@@ -227,7 +234,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   if (const auto cap =
           cap_reached(session, json::Index(*session.entry_with_old_counters()), state.id(), *context.rules)) {
     run.stop_reason = "error";
-    end_queued(builder, session, std::move(run), RunStatus::failed, run_error(name(cap->code), cap->why));
+    end_queued(builder, session, {run}, RunStatus::failed, run_error(name(cap->code), cap->why));
     return std::move(builder.out);
   }
   if (!command.hooks.verdict && is_wanted(context, state)) {
@@ -238,17 +245,21 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   if (const auto& verdict = command.hooks.verdict) {
     if (verdict->blocked) {
       run.stop_reason = "error";
-      end_queued(builder, session, std::move(run), RunStatus::failed, run_error("hook_blocked", verdict->reason));
+      end_queued(builder, session, {run}, RunStatus::failed, run_error("hook_blocked", verdict->reason));
       return std::move(builder.out);
     }
     run.additional_context = verdict->context;
   }
   if (runs->overflow.dropped != 0) {
+    const std::size_t before = builder.out.events.size();
     TRY(auto appended,
         append_entries(builder, session, {.topic = run.topic, .entries = {entry_of(runs->overflow)}}, lines, false));
     if (builder.out.need) return std::move(builder.out);
+    take_counters(builder, session, before);
     run.input.insert(run.input.begin(), appended.ids.front());
   }
+  TRY(hand_over(builder, session, run, run.input));
+  if (builder.out.need) return std::move(builder.out);
   take_terms(run, command.terms, context);
   choose_model(builder, session, run);
   if (keeps_log(context)) {

@@ -47,7 +47,8 @@ class EventsDecision {
     if (is_new) {
       for (std::size_t i = 0; i < command_.events.size(); ++i) TRY(take(session, command_.events[i], i));
       if (builder_.out.need) return std::move(builder_.out);
-      tell_call(session);
+      TRY(tell_call(session));
+      if (builder_.out.need) return std::move(builder_.out);
       if (over_limit_) return end_over_limit(session);
     }
     answer();
@@ -174,16 +175,18 @@ class EventsDecision {
   }
 
   // Stores all of a call, or nothing of it: its number and its text are then kept in memory.
-  void tell_call(Session& session) {
+  Result<void> tell_call(Session& session) {
     const bool stores = !builder_.out.events.empty() || !command_.steered.empty() || command_.pulse.store_text;
-    if (!stores) return;
+    if (!stores) return {};
     store_text(session);
-    if (command_.steered.empty()) return;
+    if (command_.steered.empty()) return {};
+    TRY(hand_over(builder_, session, run_, command_.steered));
     json::ObjectWriter data;
     begin(data);
     data.raw("steered", json::array_of(command_.steered));
     builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
     take_steered_off_queue(builder_, session, command_.steered);
+    return {};
   }
 
   Result<Decision> end_over_limit(Session& session) {
@@ -309,7 +312,8 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
     if (const Run* queued = runs == nullptr ? nullptr : runs->find_queued(command.run_id)) {
       Run run = *queued;
       run.stop_reason = "aborted";
-      end_queued(builder, session, run, RunStatus::interrupted, run_error("aborted", "stopped before it began"));
+      end_queued(builder, session, {run}, RunStatus::interrupted, run_error("aborted", "stopped before it began"));
+      if (builder.out.need) return std::move(builder.out);
       run.status = RunStatus::interrupted;
       run.ended_at = context.now;
       answer_run(builder, session, run, 200, {});
@@ -335,7 +339,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   Session session = *there;
   if (command.why == EndRun::Why::too_old) {
     if (const Run* queued = runs->find_queued(command.hold.run_id))
-      end_queued(builder, session, *queued, RunStatus::expired, run_error("too_old", "no runner took it in time"));
+      end_queued(builder, session, {*queued}, RunStatus::expired, run_error("too_old", "no runner took it in time"));
     return std::move(builder.out);
   }
   if (!runs->active || runs->active->id != command.hold.run_id || runs->fence != command.hold.fence)

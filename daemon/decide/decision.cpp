@@ -78,6 +78,11 @@ std::string client_members(const Context& context) {
                      context.sight.whole_agent ? "" : ",\"ownClient\":true");
 }
 
+const TranscriptEnd* DecisionBuilder::transcript_end(const std::string& file) const {
+  const auto mine = std::ranges::find(out.transcript_updates, file, &TranscriptUpdate::file);
+  return mine != out.transcript_updates.end() ? &mine->end : state_.transcripts.find(file);
+}
+
 std::string DecisionBuilder::as_of() const {
   if (!context_.as_of.empty()) return std::string(context_.as_of);
   const std::uint64_t last = out.events.empty() ? std::max(state_.last_seq, context_.next_seq - 1) : next_seq() - 1;

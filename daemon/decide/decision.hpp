@@ -140,6 +140,7 @@ struct Need {
   What what;
   std::string file;
   std::vector<std::string> ids{};
+  context::OrderAsked order{};  // of transcript_end, meter and kept: the session's runs
 };
 
 // Names the answer to Need::What::calls among the fetched lines: a line that is not empty says that there is a call.
@@ -178,6 +179,8 @@ class DecisionBuilder {
   const Context& context() const { return context_; }
   const AgentState& state() const { return state_; }
   std::uint64_t next_seq() const { return context_.next_seq + out.events.size(); }
+  // Where a transcript ends after what this decision has appended. Null: it is not known.
+  const TranscriptEnd* transcript_end(const std::string& file) const;
   std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
   // Adds an event about a session, with the channel, chat type and session id of `session`. `edit`: what `data` sets

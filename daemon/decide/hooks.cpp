@@ -140,8 +140,9 @@ Result<Decision> decide(const AgentState& state, const ShutDown& command, const 
   if (!command.last_step) {
     builder.out.status = 204;
     if (runs == nullptr) return std::move(builder.out);
-    for (const Run& run : runs->queued)
-      end_queued(builder, session, run, RunStatus::dropped, run_error("shutdown", command.reason));
+    end_queued(builder, session, {runs->queued.begin(), runs->queued.end()}, RunStatus::dropped,
+               run_error("shutdown", command.reason));
+    if (builder.out.need) return std::move(builder.out);
     if (runs->active && runs->active->status == RunStatus::running) {
       Run run = *runs->active;
       stop_run(builder, session, run, command.reason);

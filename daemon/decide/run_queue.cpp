@@ -71,7 +71,7 @@ class Queue {
         ++lost_;
         continue;
       }
-      end_queued(builder_, session_, rest_of(run), RunStatus::dropped,
+      end_queued(builder_, session_, {rest_of(run)}, RunStatus::dropped,
                  run_error("queue_full", "newer messages took its place"), told());
       queued_.erase(oldest);
       shortened_ = nullptr;

@@ -29,8 +29,8 @@ struct Placed {
   bool steered = false;                   // the active run's runner is told
   std::optional<std::size_t> position{};  // in the queue, from 1
 };
-// Places an input that admit() does not refuse. `runs`: those that the session has still, null if none. `run` has what
-// is known of a run of its own: its id and terms.
+// Places an input that admit() does not refuse. May set builder.out.need. `runs`: those that the session has still,
+// null if none. `run` has what is known of a run of its own: its id and terms.
 Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns* runs, const runs::QueueRules& rules,
                    const RunInput& input, Run run);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/hooks.hpp"
@@ -48,7 +49,11 @@ transcripts::NewEntry partial_entry(std::string_view text) {
   return entry;
 }
 
-// The line that stays in the transcript of a run that had started.
+transcripts::NewEntry note_of(std::string_view type, std::string_view data) {
+  return {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", type, data)};
+}
+
+// The line that stays in the transcript of a run that has started.
 transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool retried) {
   json::ObjectWriter data;
   data.string("runId", run.id);
@@ -61,11 +66,47 @@ transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool r
   if (!run.error.empty()) data.raw("error", run.error);
   if (!usage.empty()) data.raw("usage", usage);
   if (retried) data.boolean("retried", true);
-  json::ObjectWriter body;
-  body.string("customType", "sessiond.run");
-  body.raw("data", data.text());
-  std::string members = body.text();
-  return {.type = "custom", .body = members.substr(1, members.size() - 2)};
+  return note_of("sessiond.run", data.text());
+}
+
+// The line that stays of a run that has ended before it began.
+transcripts::NewEntry record_of_queued(const Run& run) {
+  json::ObjectWriter data;
+  data.string("runId", run.id);
+  data.string("status", name(run.status));
+  data.integer("attempt", run.attempt);
+  if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
+  data.integer("endedAt", run.ended_at);
+  if (!run.error.empty()) data.raw("error", run.error);
+  data.raw("input", json::array_of(run.input));
+  return note_of("sessiond.run", data.text());
+}
+
+// Says that the run is handed these words (policy/context/run_order.hpp).
+transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run, const std::vector<std::string>& ids) {
+  json::ObjectWriter data;
+  data.string("runId", run.id);
+  data.integer("attempt", run.attempt);
+  if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
+  data.raw("entries", json::array_of(ids));
+  if (builder.context().rules->shared) data.boolean("besideOthers", true);
+  return note_of("sessiond.input", data.text());
+}
+
+// Appends entries that a run leaves whatever happens: a transcript that takes nothing more does not keep it from
+// ending.
+AppendResult append_if_possible(DecisionBuilder& builder, Session& session, const AppendRequest& append,
+                                const FetchedLines& lines) {
+  const std::size_t before = builder.out.events.size();
+  const std::size_t lines_before = builder.out.line_positions.size();
+  auto appended = append_entries(builder, session, append, lines, false);
+  if (appended) {
+    take_counters(builder, session, before);
+    return *std::move(appended);
+  }
+  builder.out.events.resize(before);
+  builder.out.line_positions.resize(lines_before);
+  return {};
 }
 
 // The text that an assistant's entry says; empty: it is none, or says nothing.
@@ -85,6 +126,11 @@ void end_approvals(DecisionBuilder& builder, const Session& session, const Run& 
 }
 
 }  // namespace
+
+void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from) {
+  for (std::size_t i = from; i < builder.out.events.size(); ++i)
+    if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);
+}
 
 std::string run_error(std::string_view code, std::string_view message) {
   json::ObjectWriter out;
@@ -168,6 +214,18 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
   emit_run(builder, session, journal::EventType::run_started, run, std::move(edit), more);
 }
 
+Result<void> hand_over(DecisionBuilder& builder, Session& session, const Run& run,
+                       const std::vector<std::string>& ids) {
+  const std::size_t before = builder.out.events.size();
+  const AppendRequest append{.topic = run.topic,
+                             .entries = {input_note(builder, run, ids)},
+                             .by_daemon = true,
+                             .event_extra = ",\"runId\":" + json::quote(run.id)};
+  TRY(append_entries(builder, session, append, {}, false));
+  if (!builder.out.need) take_counters(builder, session, before);
+  return {};
+}
+
 void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view reason) {
   run.status = RunStatus::aborting;
   json::Edit edit;
@@ -202,22 +260,20 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     run.response = end.partial;
   }
   append.entries.push_back(record_of(run, end.usage, end.retried));
-  const std::size_t before = builder.out.events.size();
-  const std::size_t lines_before = builder.out.line_positions.size();
-  auto appended = append_entries(builder, session, append, lines, false);
-  if (!appended && end.by_runner) return appended;
-  if (!appended) {  // its transcript takes nothing more; the run ends all the same
-    builder.out.events.resize(before);
-    builder.out.line_positions.resize(lines_before);
-    appended.emplace();
+  AppendResult appended;
+  if (end.by_runner) {
+    if (!end.steered.empty()) TRY(hand_over(builder, session, run, end.steered));
+    const std::size_t before = builder.out.events.size();
+    TRY(appended, append_entries(builder, session, append, lines, false));
+    if (!builder.out.need) take_counters(builder, session, before);
+  } else {
+    appended = append_if_possible(builder, session, append, lines);
   }
   if (builder.out.need) return appended;
-  for (std::size_t i = before; i < builder.out.events.size(); ++i)
-    if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);  // its counters
   end_approvals(builder, session, run);
   if (end.by_runner) {
-    find_deliveries_made_before(builder.state(), session, append, *appended);
-    run.deliveries = deliveries_json(append.deliveries, appended->ids);
+    find_deliveries_made_before(builder.state(), session, append, appended);
+    run.deliveries = deliveries_json(append.deliveries, appended.ids);
   }
   log_run_end(builder, session, run, std::span(append.entries).first(append.entries.size() - 1), lines);
   if (builder.out.need) return appended;
@@ -229,29 +285,42 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   return appended;
 }
 
-void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
-                std::string_view more) {
-  run.status = status;
-  run.ended_at = builder.context().now;
-  run.error = std::move(error);
-  emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
+void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
+                const std::string& error, std::string_view more) {
+  std::map<std::optional<std::string>, AppendRequest> appends;  // by topic
+  for (Run& run : runs) {
+    run.status = status;
+    run.ended_at = builder.context().now;
+    run.error = error;
+    AppendRequest& append = appends[run.topic];
+    append.topic = run.topic;
+    append.by_daemon = true;
+    append.entries.push_back(record_of_queued(run));
+  }
+  for (const auto& [topic, append] : appends) {
+    append_if_possible(builder, session, append, {});
+    if (builder.out.need) return;
+  }
+  for (const Run& run : runs) emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
 }
 
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,
                     const std::string& error) {
   const SessionRuns* runs = builder.state().runs.find(session.key());
   if (runs == nullptr) return;
+  std::vector<Run> ended;
   for (const Run& queued : runs->queued) {
     Run left = queued;
     std::erase_if(left.input, [&ids](const std::string& id) { return is_in(ids, id); });
     if (left.input.size() == queued.input.size()) continue;
     if (left.input.empty()) {
-      end_queued(builder, session, queued, RunStatus::dropped, error);
+      ended.push_back(queued);
       continue;
     }
     left.texts.clear();  // the book has those of the other inputs
     emit_run(builder, session, journal::EventType::run_queued, left);
   }
+  end_queued(builder, session, std::move(ended), RunStatus::dropped, error);
 }
 
 void take_steered_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered) {
@@ -269,9 +338,10 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
     TRY(end_active(builder, session, run, std::move(end), FetchedLines{}));
     if (builder.out.need) return {};
   }
+  std::vector<Run> ended;
   for (const Run& run : runs->queued)
-    if (!topic || run.topic == topic)
-      end_queued(builder, session, run, RunStatus::dropped, run_error("session_reset", why));
+    if (!topic || run.topic == topic) ended.push_back(run);
+  end_queued(builder, session, std::move(ended), RunStatus::dropped, run_error("session_reset", why));
   return {};
 }
 

@@ -35,10 +35,12 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                                 const FetchedLines& lines);
 // Makes the run that waits with messages which an active one was handed and did not take.
 Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered);
-// Ends a queued run.
-void end_queued(DecisionBuilder& builder, Session& session, Run run, RunStatus status, std::string error,
-                std::string_view more = {});
-// Takes messages out of the runs that wait. A run without any other input is dropped, with `error`.
+// Ends runs that have not begun: appends an entry sessiond.run for each, and emits run.finished, with `more` (raw
+// members) in its data. May set builder.out.need.
+void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
+                const std::string& error, std::string_view more = {});
+// Takes messages out of the runs that wait. A run without any other input is dropped, with `error`. May set
+// builder.out.need.
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,
                     const std::string& error);
 // The same with messages that the active run's runner has confirmed (queueMode steer-backlog).
@@ -60,6 +62,12 @@ std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint
 std::string held_text(const RunPulse& pulse);
 // Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.
 void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more = {});
+
+// Gives the session the counters of the entries that were appended since the event `from`.
+void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from);
+// Appends the entry sessiond.input: the run is handed these words. May set builder.out.need; errors of
+// append_entries().
+Result<void> hand_over(DecisionBuilder& builder, Session& session, const Run& run, const std::vector<std::string>& ids);
 
 // Asks the runner of the active run to stop. `reason` may be empty.
 void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view reason);

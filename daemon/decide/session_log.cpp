@@ -97,9 +97,7 @@ class LogAppender {
 
 // The seq of the last entry of a transcript, with what this decision has appended; "null": it has none.
 std::string last_seq_of(const DecisionBuilder& builder, const std::string& file) {
-  const auto mine = std::ranges::find(builder.out.transcript_updates, file, &TranscriptUpdate::file);
-  const TranscriptEnd* end =
-      mine != builder.out.transcript_updates.end() ? &mine->end : builder.state().transcripts.find(file);
+  const TranscriptEnd* end = builder.transcript_end(file);
   return end == nullptr || end->count == 0 ? "null" : std::to_string(end->count - 1);
 }
 

@@ -35,8 +35,9 @@ asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string ag
 namespace {
 
 // Blocks. A loop of calls that ended before is not warned of any more.
-Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& transcript, std::int64_t doom_count) {
-  TRY(auto meter, transcripts::measure(transcript, doom_count));
+Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& transcript, std::int64_t doom_count,
+                                                       const context::OrderAsked& order) {
+  TRY(auto meter, transcripts::measure(transcript, doom_count, order.waiting));
   meter.take_doom();
   return std::make_shared<const context::Meter>(std::move(meter));
 }
@@ -101,8 +102,8 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
   if (need.what == decide::Need::What::kept) {
     CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
     CO_TRY(kept[need.file + '\n' + need.ids.front()],
-           co_await parts.readers.read(agent, need.file, [id = need.ids.front()](transcripts::Transcript& from) {
-             return transcripts::look_up_kept(from, id);
+           co_await parts.readers.read(agent, need.file, [id = need.ids.front(), &need](transcripts::Transcript& from) {
+             return transcripts::look_up_kept(from, id, need.order);
            }));
     co_return Result<void>{};
   }
@@ -136,7 +137,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
              co_await parts.readers.read(
                  agent, need.file, [&](transcripts::Transcript& transcript) -> Result<transcripts::TranscriptTail> {
                    started = transcript.started();
-                   TRY(meter, measured(transcript, doom_count));
+                   TRY(meter, measured(transcript, doom_count, need.order));
                    return transcript.tail();
                  }));
       Agent& slot_now = parts.agents.find_or_add(agent);
@@ -158,8 +159,8 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       using Counted = std::pair<std::uint64_t, std::shared_ptr<const context::Meter>>;
       const std::int64_t doom_count = parts.env.rules.context.doom_count;
       auto read = co_await parts.readers.read(agent, need.file,
-                                              [doom_count](transcripts::Transcript& transcript) -> Result<Counted> {
-                                                TRY(auto meter, measured(transcript, doom_count));
+                                              [&, doom_count](transcripts::Transcript& transcript) -> Result<Counted> {
+                                                TRY(auto meter, measured(transcript, doom_count, need.order));
                                                 return Counted{transcript.tail().count, std::move(meter)};
                                               });
       if (!read) co_return std::unexpected(std::move(read.error()));

@@ -103,8 +103,8 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
   const auto read = [&](auto call) { return read_memory(env_, copy, std::move(call)); };
   switch (need.what) {
     case decide::Need::What::meter: {
-      CO_TRY(auto meter, co_await read([count = env_.rules.context.doom_count](Transcript& transcript) {
-               return transcripts::measure(transcript, count);
+      CO_TRY(auto meter, co_await read([count = env_.rules.context.doom_count, &need](Transcript& transcript) {
+               return transcripts::measure(transcript, count, need.order.waiting);
              }));
       meter.take_doom();  // a loop of calls that ended before is not warned of any more
       if (decide::TranscriptEnd* end = end_of(agent, need.file, copy->bytes()))
@@ -131,9 +131,8 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
       break;
     }
     case decide::Need::What::kept: {
-      CO_TRY(facts.kept[need.file + '\n' + need.ids.front()],
-             co_await read([id = need.ids.front()](Transcript& transcript) {
-               return transcripts::look_up_kept(transcript, id);
+      CO_TRY(facts.kept[need.file + '\n' + need.ids.front()], co_await read([&need](Transcript& transcript) {
+               return transcripts::look_up_kept(transcript, need.ids.front(), need.order);
              }));
       break;
     }

@@ -44,11 +44,17 @@ std::vector<bool> parted(const Rows& rows) {
 
 }  // namespace
 
-std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const CompactionSettings& settings) {
+std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const CompactionSettings& settings,
+                                              const OrderAsked& runs) {
   std::vector<Repaired> ignored;
   Rows rows = rows_of(conversation, ignored);
   mark_answers(rows);
   const auto messages = std::ranges::count_if(rows.all, [](const Row& row) { return !row.entry.synthetic; });
+  const auto is_kept = [&runs](const Row& row) {
+    return std::ranges::find(runs.active, row.id) != runs.active.end() ||
+           std::ranges::find(runs.waiting, row.id) != runs.waiting.end();
+  };
+  const auto most = static_cast<std::size_t>(std::ranges::find_if(rows.all, is_kept) - rows.all.begin());
   std::size_t first = rows.all.size();
   std::int64_t turns = 0;
   while (first > 0 && turns < settings.keep_turns)
@@ -62,20 +68,13 @@ std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, 
     while (at > 0 && !is_one()) --at;
     return at;
   };
+  first = std::min(first, most);
   const std::size_t whole = beginning(first, false);
   first = whole > 0 ? whole : beginning(first, true);
   if (messages < settings.min_messages || first == 0 || turns < settings.keep_turns) return {};
 
   CompactionPlan plan{.first_kept = rows.all[first].id, .count = first};
-  const std::vector<Line>& begin = conversation.before.empty() ? conversation.after : conversation.before;
   if (conversation.checkpoint) plan.previous_summary = summary_of(*conversation.checkpoint);
-  if (begin.front().seq > 0) plan.after_seq = begin.front().seq - 1;
-  for (const std::vector<Line>* lines : {&conversation.before, &conversation.after}) {
-    for (const Line& line : *lines) {
-      if (line.seq >= rows.all[first].seq) return plan;
-      plan.through_seq = line.seq;
-    }
-  }
   return plan;
 }
 

@@ -2,7 +2,7 @@
 // the summary and commits it with the plan's first kept entry. What comes meanwhile is kept.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -11,14 +11,14 @@
 namespace sessiond::context {
 
 struct CompactionPlan {
-  std::string first_kept{};                       // entry id: where the turns that are kept begin
+  std::string first_kept{};                       // entry id: where the turns that are kept begin, in the order of runs
   std::optional<std::string> previous_summary{};  // of the last checkpoint
-  std::optional<std::uint64_t> after_seq{};       // the entries to summarise follow this one; nothing: from the first
-  std::uint64_t through_seq = 0;                  // up to this one
-  std::size_t count = 0;                          // messages among them; system messages are not
+  std::size_t count = 0;                          // messages to summarise; system messages are not among them
 };
 
-// Nothing if there is nothing to compact: too few messages, or no turn before those that are kept.
-std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const CompactionSettings& settings);
+// Nothing if there is nothing to compact: too few messages, or no turn before those that are kept. What waits for a run
+// and what the active one was handed is kept.
+std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const CompactionSettings& settings,
+                                              const OrderAsked& runs = {});
 
 }  // namespace sessiond::context

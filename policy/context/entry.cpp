@@ -360,6 +360,25 @@ Entry read_note(std::string_view body, std::string_view name) {
   return entry;
 }
 
+// Reads what an entry tells of a run. Null: nothing.
+std::shared_ptr<const RunNote> note_of(std::string_view body) {
+  const std::string type = json::string_at(body, "customType").value_or("");
+  const std::string_view data = json::find(body, "data").value_or("");
+  if ((type != "sessiond.input" && type != "sessiond.run") || !is_object(data)) return {};
+  const bool is_input = type == "sessiond.input";
+  auto note = std::make_shared<RunNote>(RunNote{.what = is_input ? RunNote::What::input : RunNote::What::record,
+                                                .run_id = json::string_at(data, "runId").value_or(""),
+                                                .retry_of = json::string_at(data, "retryOf").value_or(""),
+                                                .beside_others = json::find(data, "besideOthers") == "true",
+                                                .retried = json::find(data, "retried") == "true"});
+  const std::string_view words = json::find(data, is_input ? "entries" : "input").value_or("");
+  if (is_array(words))
+    for (const std::string_view id : json::elements(words)) note->words.push_back(text(id));
+  if (const auto error = json::find(data, "error"); error && is_object(*error))
+    note->blocked = json::string_at(*error, "code") == "hook_blocked";
+  return note;
+}
+
 }  // namespace
 
 bool is_blank_text(std::string_view part) {
@@ -435,10 +454,7 @@ Entry read_entry(std::string_view type, std::string_view body) {
   if (type == "custom_message") return read_note(body, "content");
   if (type == "branch_summary") return read_note(body, "summary");
   if (type == "compaction") return {.message = body, .checkpoint = true};
-  if (type == "custom" && json::string_at(body, "customType") == "sessiond.run") {
-    const auto data = json::find(body, "data");
-    return {.message = body, .retries = data && json::find(*data, "retried") == "true"};
-  }
+  if (type == "custom") return {.message = body, .note = note_of(body)};
   return {.message = body};
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,6 +54,21 @@ struct ToolResult {
   std::int64_t tokens = 0;     // estimated, of it alone
 };
 
+// What an entry of the daemon tells of a run (policy/runs/README.md, What is stored).
+struct RunNote {
+  enum class What : std::uint8_t {
+    input,   // sessiond.input: words were handed to the run
+    record,  // sessiond.run: it ended
+  };
+  What what = What::input;
+  std::string run_id{};
+  std::string retry_of{};            // the run whose next attempt it is; empty: it is the first
+  std::vector<std::string> words{};  // ids of entries: those it was handed, or with which it ended before it began
+  bool beside_others = false;        // other programs answer here, too (mode shared)
+  bool retried = false;              // another attempt follows
+  bool blocked = false;              // a hook did not let it begin
+};
+
 struct Entry {
   std::string_view message{};  // raw JSON object; of a compaction, a custom message or a branch's summary the entry
   std::string_view content{};  // raw
@@ -63,7 +79,6 @@ struct Entry {
   bool checkpoint = false;   // it stands for the entries before it
   bool marked = false;       // it has members that a view adds: entryIds, status
   bool interrupted = false;  // an assistant's message: what a run had said when it ended, without calls
-  bool retries = false;      // the record of a run that another attempt followed: what it had said is not shown
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
   std::string_view status{};  // raw; of a result that is a message: the member, or what the text says; else empty
@@ -73,6 +88,12 @@ struct Entry {
   std::int64_t word_tokens = 0;               // of what is no result
   Fit fit = Fit::as_it_is;                    // the tokens are those of the message as it can be sent
   std::int64_t files = 0;                     // parts that are files or images, and attachments
+  std::shared_ptr<const RunNote> note{};      // null: it tells of no run
+
+  // Returns whether it says that another attempt of a run follows: what the run had said is not shown then.
+  bool retries() const { return note && note->retried; }
+  // Returns whether it is something that is said to the model and no result of a call: runs are handed such entries.
+  bool is_word() const { return role == Role::user && results.empty() && !summary; }
 };
 
 // Reads an entry by its type and its body: for "message" the message object, else the entry's members.
@@ -88,7 +109,8 @@ bool is_blank_text(std::string_view part);
 
 // Returns a line for each attachment of a message that has no text: "[image]", "[file: report.pdf]".
 std::string names_of_attachments(std::string_view attachments);
-inline constexpr std::string_view no_output = "(no output)";  // in place of a result that is blank
+inline constexpr std::string_view no_output = "(no output)";          // in place of a result that is blank
+inline constexpr std::string_view empty_message = "(empty message)";  // in place of words that are blank
 
 // Counts the code points of a JSON string, given as it stands between its quotes.
 std::int64_t code_points(std::string_view inner);

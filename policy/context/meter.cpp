@@ -24,6 +24,33 @@ constexpr std::string_view spelling_names[] = {"pi", "openai", "anthropic"};
 
 std::string strings(const std::vector<std::string>& texts) { return json::array_of(texts); }
 
+std::string to_text(const LooseWords& words) {
+  std::string known = "[";
+  for (const LooseWords::Word& word : words.known()) {
+    if (known.size() > 1) known += ',';
+    json::ObjectWriter one(known);
+    one.string("id", word.id);
+    one.integer("tokens", word.tokens);
+    one.boolean("putLast", word.put_last);
+    one.close();
+  }
+  json::ObjectWriter out;
+  out.raw("known", known + "]");
+  out.integer("tokens", words.tokens());
+  out.integer("count", words.count());
+  return out.text();
+}
+
+LooseWords words_of(std::string_view object) {
+  std::vector<LooseWords::Word> known;
+  for (const std::string_view word : json::elements(json::find(object, "known").value_or("[]")))
+    known.push_back({.id = json::string_at(word, "id").value_or(""),
+                     .tokens = json::int_at(word, "tokens").value_or(0),
+                     .put_last = json::find(word, "putLast") == "true"});
+  return LooseWords::resumed(std::move(known), json::int_at(object, "tokens").value_or(0),
+                             json::int_at(object, "count").value_or(0));
+}
+
 std::vector<std::string> strings_at(std::string_view object, std::string_view name) {
   std::vector<std::string> out;
   for (const std::string_view text : json::elements(json::find(object, name).value_or("[]")))
@@ -37,16 +64,100 @@ void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
   *this = {.checkpoint = std::move(id), .checkpoint_at = at, .estimated = tokens};
 }
 
-Taken Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage) {
-  if (entry.retries && interrupted) {
+void LooseWords::add(Word word) {
+  tokens_ = policy::add_counted(tokens_, word.tokens);
+  ++count_;
+  if (known_.size() == most_loose) known_.erase(known_.begin());
+  known_.push_back(std::move(word));
+}
+
+std::optional<LooseWords::Word> LooseWords::take(std::string_view id) {
+  const auto found = std::ranges::find(known_, id, &Word::id);
+  if (found == known_.end()) return {};
+  Word word = std::move(*found);
+  known_.erase(found);
+  tokens_ -= word.tokens;
+  --count_;
+  return word;
+}
+
+bool LooseWords::contains(std::string_view id) const {
+  return std::ranges::find(known_, id, &Word::id) != known_.end();
+}
+
+bool LooseWords::is_put_last(std::string_view id) const {
+  const auto found = std::ranges::find(known_, id, &Word::id);
+  return found != known_.end() && found->put_last;
+}
+
+LooseWords LooseWords::resumed(std::vector<Word> known, std::int64_t tokens, std::int64_t count) {
+  LooseWords words;
+  words.known_ = std::move(known);
+  words.tokens_ = tokens;
+  words.count_ = count;
+  return words;
+}
+
+bool Meter::counts_as_last(const std::vector<std::string>& waiting) const {
+  return std::ranges::all_of(waiting, [this](const std::string& id) { return last.contains(id) || held.contains(id); });
+}
+
+void Meter::count_words(std::int64_t tokens, std::int64_t count, bool of_people) {
+  estimated = policy::add_counted(estimated, tokens);
+  interrupted.reset();
+  calls.follow(false);
+  if (!of_people) {
+    after_person = false;
+    return;
+  }
+  messages += count;
+  if (!after_person) ++turns;
+  turn = calls.messages();
+  repeated = {};
+  doom = {};
+  after_person = true;
+}
+
+void Meter::take_note(const RunNote& note) {
+  runs.take(note);
+  for (const std::string& id : note.words) {
+    if (note.what == RunNote::What::record) {
+      misplaced = misplaced || note.blocked || last.is_put_last(id) || held.is_put_last(id);
+    } else if (auto word = held.take(id)) {
+      count_words(word->tokens, 1, true);
+      last.add(std::move(*word));
+    } else if (note.retry_of.empty() && !last.contains(id)) {
+      misplaced = true;
+    }
+  }
+  if (runs.any() || held.count() == 0) return;
+  count_words(held.tokens(), held.count(), true);
+  for (const LooseWords::Word& word : held.known()) last.add(word);
+  held = {};
+}
+
+Taken Meter::add(std::string_view id, const Entry& entry, std::int64_t doom_count, bool counts_usage, bool put_last) {
+  if (entry.retries() && interrupted) {
     estimated -= *std::exchange(interrupted, {});
     --messages;
     after_person = person_before;
     calls.follow(follows_before);
   }
+  if (entry.note) take_note(*entry.note);
   if (entry.role == Role::none || is_of_summary(entry) || entry.fit == Fit::left_out) return {};
   if (entry.role == Role::system) {
     estimated = policy::add_counted(estimated, entry.tokens);
+    return {};
+  }
+  if (entry.is_word()) {
+    LooseWords::Word word{.id = std::string(id), .tokens = entry.tokens, .put_last = put_last};
+    if (entry.person && runs.any()) {
+      held.add(std::move(word));
+    } else {
+      count_words(entry.tokens, 1, entry.person);
+      if (!entry.person) last = {};  // it parts the turns of those before it from what comes
+      last.add(std::move(word));
+    }
     return {};
   }
   const bool waits = !entry.calls.empty() && calls.has_open(turn);
@@ -66,6 +177,7 @@ Taken Meter::add(const Entry& entry, std::int64_t doom_count, bool counts_usage)
     for (const Owner& owner : taken.owners) estimated -= owner.is_shown() ? owner.counted : 0;
   }
   if (!taken.shows(entry)) return taken;
+  last = {};
   if (!entry.synthetic) ++messages;
   const bool person = entry.person && !taken.answers_any();  // else it belongs to the turn of the call
   if (person) {
@@ -139,6 +251,18 @@ std::string to_text(const Meter& meter) {
   out.string("tool", meter.repeated.tool);
   out.integer("count", meter.repeated.count);
   out.raw("ids", strings(meter.repeated.ids));
+  std::string open = "[";
+  for (const OpenRuns::Open& run : meter.runs.all()) {
+    if (open.size() > 1) open += ',';
+    json::ObjectWriter one(open);
+    one.string("run", run.run);
+    one.boolean("waits", run.waits);
+    one.boolean("overtaken", run.overtaken);
+    one.close();
+  }
+  out.raw("runs", open + "]");
+  out.raw("held", to_text(meter.held));
+  out.raw("last", to_text(meter.last));
   if (meter.doom) {
     out.string("doomTool", meter.doom->tool);
     out.integer("doomCount", meter.doom->count);
@@ -181,6 +305,14 @@ std::optional<Meter> meter_of(std::string_view text) {
   }
   meter.calls.resume(calls, static_cast<std::uint64_t>(number("withCalls")), json::find(text, "follows") == "true",
                      static_cast<std::uint64_t>(number("forgot")));
+  std::vector<OpenRuns::Open> runs;
+  for (const std::string_view run : json::elements(json::find(text, "runs").value_or("[]")))
+    runs.push_back({.run = json::string_at(run, "run").value_or(""),
+                    .waits = json::find(run, "waits") == "true",
+                    .overtaken = json::find(run, "overtaken") == "true"});
+  meter.runs = OpenRuns(std::move(runs));
+  meter.held = words_of(json::find(text, "held").value_or("{}"));
+  meter.last = words_of(json::find(text, "last").value_or("{}"));
   if (json::find(text, "doomTool"))
     meter.doom = {.tool = string("doomTool"), .count = number("doomCount"), .call_ids = strings_at(text, "doomIds")};
   return meter;

@@ -51,7 +51,9 @@ std::string mended(const Entry& entry) {
     if (parts != "[]") return with(std::move(parts));
   }
   if (!entry.calls.empty()) return with("null");  // OpenAI's: the calls are a member of their own
-  const std::string names = names_of_attachments(json::find(entry.message, "attachments").value_or("[]"));
+  const auto attachments = json::find(entry.message, "attachments");
+  std::string names = attachments && attachments->starts_with('[') ? names_of_attachments(*attachments) : "";
+  if (names.empty()) names = empty_message;
   return with(entry.content.starts_with('"') ? json::quote(names) : "[" + text_part(names) + "]");
 }
 

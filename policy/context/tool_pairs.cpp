@@ -97,7 +97,7 @@ class Matcher {
   }
 
   Row with(const Row& whole, std::string message) {
-    Row made{.id = whole.id, .seq = whole.seq, .counts_usage = whole.counts_usage};
+    Row made{.id = whole.id, .seq = whole.seq, .at = whole.at, .counts_usage = whole.counts_usage};
     rows_.replace(made, std::move(message));
     return made;
   }
@@ -123,7 +123,7 @@ class Matcher {
     const std::vector<ToolCall> calls = row.entry.calls;
     for (std::size_t place = 0; place < calls.size(); ++place) {
       if (answers.calls[place] != 0) continue;
-      Answer made{.row = {.seq = row.seq}, .results = {{.place = place}}};
+      Answer made{.row = {.seq = row.seq, .at = row.at}, .results = {{.place = place}}};
       rows_.replace(
           made.row,
           interrupted_result({.id = calls[place].id, .name = calls[place].name, .spelling = calls[place].spelling}));

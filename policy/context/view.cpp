@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view summarized =
     R"({"role":"user","content":"The conversation so far was summarized.","synthetic":true,"summary":true})";
+constexpr std::string_view go_on = R"({"role":"user","synthetic":true,"content":"Continue."})";
 constexpr std::string_view summary_mark = "[Context Summary] ";
 
 std::string summary_message(const Line& checkpoint) {
@@ -59,12 +60,12 @@ void trim_turns(View& view, std::int64_t most) {
 std::int64_t used_by(const std::vector<Row>& rows, std::size_t summary_rows, const std::vector<Row>& system) {
   const Row* last = nullptr;
   for (const Row& row : rows)
-    if (row.counts_usage && row.entry.usage && row.entry.usage->used != 0 && (last == nullptr || row.seq > last->seq))
+    if (row.counts_usage && row.entry.usage && row.entry.usage->used != 0 && (last == nullptr || row.at > last->at))
       last = &row;
   std::int64_t used = last == nullptr ? 0 : last->entry.usage->used;
   const auto came_since = [last](const Row& row) {
     const bool is_made = row.id.empty();  // for a call of that reply, or of a later one
-    return last == nullptr || row.seq > last->seq || (is_made && row.seq == last->seq);
+    return last == nullptr || row.at > last->at || (is_made && row.at == last->at);
   };
   for (std::size_t at = 0; at < rows.size(); ++at) {
     const bool counts = at < summary_rows ? last == nullptr : came_since(rows[at]);
@@ -73,6 +74,15 @@ std::int64_t used_by(const std::vector<Row>& rows, std::size_t summary_rows, con
   for (const Row& row : system)
     if (came_since(row)) used = policy::add_counted(used, row.entry.tokens);
   return used;
+}
+
+// Providers refuse a conversation that ends with the model's own words.
+void end_with_question(View& view) {
+  if (view.rows.all.empty() || view.rows.all.back().entry.role != Role::assistant) return;
+  Row row{.seq = view.rows.all.back().seq, .at = view.rows.all.back().at};
+  view.repaired.push_back({.entry_id = view.rows.all.back().id, .why = "continued"});
+  view.rows.replace(row, std::string(go_on));
+  view.rows.all.push_back(std::move(row));
 }
 
 }  // namespace
@@ -90,6 +100,14 @@ std::string summary_of(const Line& checkpoint) {
   return text.starts_with(summary_mark) ? text.substr(summary_mark.size()) : text;
 }
 
+Entry read_line(const Line& line) {
+  Entry entry = read_entry(line.type, line.body);
+  if (!line.is_input || entry.fit != Fit::left_out || entry.role != Role::user) return entry;
+  entry.fit = Fit::mended;  // a run was asked it, so the model is shown that somebody said something
+  entry.tokens = entry.word_tokens = tokens_of(static_cast<std::int64_t>(empty_message.size()));
+  return entry;
+}
+
 bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
   return rows[at].entry.person && (at == 0 || !rows[at - 1].entry.person);
 }
@@ -97,8 +115,9 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired) {
   rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
-    Row row{.id = line.id, .seq = line.seq, .entry = read_entry(line.type, line.body), .counts_usage = counts_usage};
-    if (row.entry.retries && !rows.all.empty() && rows.all.back().entry.interrupted && !rows.all.back().entry.synthetic)
+    Row row{.id = line.id, .seq = line.seq, .at = line.at, .entry = read_line(line), .counts_usage = counts_usage};
+    if (row.entry.retries() && !rows.all.empty() && rows.all.back().entry.interrupted &&
+        !rows.all.back().entry.synthetic)
       rows.all.pop_back();
     if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
     if (line.type != "message") {
@@ -143,11 +162,11 @@ std::string to_json(const Row& row) {
 }
 
 void begin(Meter& meter, const Line& checkpoint) {
-  meter.begin(checkpoint.id, checkpoint.at, summary_tokens(checkpoint));
+  meter.begin(checkpoint.id, checkpoint.time, summary_tokens(checkpoint));
 }
 
 void add(Meter& meter, const Line& line, std::int64_t doom_count, bool counts_usage) {
-  meter.add(read_entry(line.type, line.body), doom_count, counts_usage);
+  meter.add(line.id, read_line(line), doom_count, counts_usage, line.waits);
 }
 
 Meter measure(const Conversation& conversation, std::int64_t doom_count) {
@@ -160,10 +179,11 @@ Meter measure(const Conversation& conversation, std::int64_t doom_count) {
   };
   for (const Line& line : conversation.before) add(meter, line, doom_count, false);
   for (const Line& line : conversation.after) {
-    add_systems(line.seq);
+    add_systems(line.at);
     add(meter, line, doom_count, true);
   }
   add_systems(std::numeric_limits<std::uint64_t>::max());
+  meter.misplaced = false;  // the entries came in order
   return meter;
 }
 
@@ -175,16 +195,17 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   if (conversation.checkpoint) add_summary(view.rows, *conversation.checkpoint, options.style);
   view.summary_rows = view.rows.all.size();
   std::ranges::move(rows, std::back_inserter(view.rows.all));
+  if (options.of_run) end_with_question(view);
   Rows system;
   for (const Line& line : conversation.system) {
     const Entry entry = read_entry(line.type, line.body);
     if (entry.fit == Fit::left_out) continue;
-    Row row{.id = line.id, .seq = line.seq, .entry = entry};
+    Row row{.id = line.id, .seq = line.seq, .at = line.seq, .entry = entry};
     if (entry.fit == Fit::mended) system.replace(row, mended(entry));
     view.system.push_back(to_json(row));
     system.all.push_back(std::move(row));
   }
-  view.used = used_by(view.rows.all, view.summary_rows, system.all);
+  view.whole = view.used = used_by(view.rows.all, view.summary_rows, system.all);
   view.aggressive = options.prune == Prune::aggressive;
   view.pruned = prune(view.rows, view.used, options, settings.pruning);
   if (options.max_messages) trim_turns(view, *options.max_messages);

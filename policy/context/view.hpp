@@ -23,8 +23,19 @@ struct Line {
   std::uint64_t seq = 0;
   std::string id{};
   std::string type{};
-  std::string body{};   // JSON: of a message the message object, else the entry
-  std::int64_t at = 0;  // of a checkpoint: its time, ms since the epoch
+  std::string body{};     // JSON: of a message the message object, else the entry
+  std::int64_t time = 0;  // of a checkpoint: ms since the epoch
+  // Set by put_in_order() (run_order.hpp).
+  std::uint64_t at = 0;   // where it stands: its seq, or that of the entry before which it was moved
+  bool is_input = false;  // a run was handed it
+  bool waits = false;     // for a run
+};
+
+// What the order of a conversation depends on beside its entries: the runs of its session as they are.
+struct OrderAsked {
+  std::vector<std::string> waiting{};  // ids of words that wait for a run, in the order of the queue
+  std::vector<std::string> active{};   // of those that the active run was handed
+  std::string run{};                   // its id: the view of this run. Empty: that of the conversation
 };
 
 // The entries that are read of a conversation, on the path from its first entry to the leaf.
@@ -39,6 +50,7 @@ struct Conversation {
 struct Row {
   std::string id{};       // of its entry; empty: the view made it
   std::uint64_t seq = 0;  // of its entry; of a made result that of the call's
+  std::uint64_t at = 0;   // Line::at
   Entry entry{};
   bool counts_usage = true;
 };
@@ -67,6 +79,7 @@ struct Repaired {
   std::string entry_id{};  // of a message without one
   // "missing_result", "orphan_result", "duplicate_result", "moved_result", "late_result" (in place of one that was
   // made), "renamed_call"; of a message "blank_text" (a part is left out or filled) and "blank_message" (left out).
+  // "continued": a message was added behind the model's own words.
   const char* why = "missing_result";
   std::string shown_as{};  // the id that a renamed call has in the view
 };
@@ -80,6 +93,7 @@ struct ViewOptions {
   std::int64_t window = 200'000;
   std::optional<std::int64_t> max_tool_chars{};
   std::optional<std::int64_t> max_messages{};
+  bool of_run = false;  // a run's: it ends with what a model can answer
 };
 
 struct View {
@@ -89,16 +103,19 @@ struct View {
   std::vector<Pruned> pruned{};
   std::vector<Repaired> repaired{};
   std::int64_t used = 0;    // tokens of the rows
+  std::int64_t whole = 0;   // the same before anything was pruned
   bool aggressive = false;  // how they were pruned
 };
 
-// Measures a conversation line by line, as it is: first its checkpoint, then its entries.
+// Measures a conversation line by line: first its checkpoint, then its entries in the order of runs.
 void begin(Meter& meter, const Line& checkpoint);
 void add(Meter& meter, const Line& line, std::int64_t doom_count, bool counts_usage);
 Meter measure(const Conversation& conversation, std::int64_t doom_count);
 
 View view_of(const Conversation& conversation, const ViewOptions& options, const Settings& settings);
 
+// Reads an entry as a view shows it: an input of a run is never left out.
+Entry read_line(const Line& line);
 // Makes the rows of entries, and names in `repaired` those that are not shown as they are (sendable.hpp).
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired);
 Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired);  // without system messages, summary

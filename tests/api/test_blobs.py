@@ -106,7 +106,7 @@ class Media(BlobCase):
             self.ok(api.post(S(key, "main", "messages"), {"role": "toolResult", "toolCallId": content[-1]["id"], "content": "ok"}), 201)
 
         def shown_by(query, one=key):
-            return [m["content"] for m in self.ok(api.get(S(one, "main", "messages") + query), 200)["data"] if m["role"] == "assistant"]
+            return [m["content"] for m in self.ok(api.get(S(one, "main", "messages") + query), 200)["data"] if m.get("role") == "assistant"]
 
         old = [{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}]
         # A token that may not see the session cannot place signatures.

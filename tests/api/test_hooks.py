@@ -60,7 +60,7 @@ class Hooks(HooksCase):
         self.assertEqual(self.texts(key), ["what?"])
         self.assertEqual(self.ok(self.api.get(S(key, "main", "runs", "active")), 200)["additionalContext"], "first\nsecond")
         types = [e["type"] for e in self.told(key)]
-        self.assertEqual(types, ["hook.called"] * 2 + ["hook.answered"] * 2 + ["message.appended", "run.started"])
+        self.assertEqual(types, ["hook.called"] * 2 + ["hook.answered"] * 2 + ["message.appended"] * 2 + ["run.started"])
         self.assertEqual(self.finish(run)["additionalContext"], "first\nsecond")
 
     def test_a_blocked_prompt_is_not_appended(self):

@@ -23,7 +23,7 @@ class Runs(RunsCase):
         now = self.run_of(key, api=api)
         self.assertEqual((now["runId"], now["status"], now["lease"]["fence"]), (run["runId"], "running", run["lease"]["fence"]))
         self.assertEqual(self.entry(key, api=api)["status"], "running")
-        appended, = self.of_type(key, "message.appended", api=api)
+        appended, _ = self.of_type(key, "message.appended", api=api)
         started, = self.of_type(key, "run.started", api=api)
         self.assertEqual((appended["message"]["id"], started["runId"], "fence" in str(started)), (run["input"][0], run["runId"], False))
         self.finish(run, {"role": "assistant", "text": "hi"}, api=api)

@@ -130,7 +130,7 @@ class Search(Case):
         self.ok(self.api.post("/v1/inbound/deletes", {**with_id, "messageId": "m1"}), 201)
         self.assertEqual(self.hits(self.word), [])
         self.say(f"{self.word} next", key)
-        self.finds(self.word, [(key, 3)])
+        self.finds(self.word, [(key, 4)])
 
     def test_topics_and_what_is_not_found(self):
         self.make()

@@ -88,7 +88,7 @@ class SessionLog(LogCase):
         init, before, last = lines[0], lines[1], lines[-2]
         self.assertEqual((init["systemPrompt"], init["systemPromptLength"], init["cwd"], init["toolSchemas"]),
                          ("You are hé.", 11, "/srv/app", [{"name": "ls"}]))
-        self.assertEqual((before["input"], before["historyThroughSeq"], before["webToolsEnabled"], before["provider"]), ("hi", 0, False, ""))
+        self.assertEqual((before["input"], before["historyThroughSeq"], before["webToolsEnabled"], before["provider"]), ("hi", 1, False, ""))
         self.assertEqual((last["content"], last["runId"]), ("done", run["runId"]))
         self.assertEqual({line.get("runId") for line in lines[:-1]}, {run["runId"]})
         for told, line in zip(sent, lines[2:9]):
@@ -126,7 +126,7 @@ class SessionLog(LogCase):
         self.finish(later, {"role": "assistant", "text": "ok"})
         line = self.lines("?types=assistant")[1]
         self.assertEqual([row["contentLength"] for row in line["historyStructure"]], [2, 0, 1, 4, 2])
-        self.assertEqual(line["historyThroughSeq"], 6)
+        self.assertEqual(line["historyThroughSeq"], 8)
 
     def test_pages_and_filters(self):
         self.write(*[{"type": "error", "code": str(n), "runId": f"r{n % 2}"} for n in range(6)])

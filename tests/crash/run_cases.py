@@ -49,7 +49,7 @@ class Runs(Case):
         self.daemon.checkpoint()
         entries = client.get(S(KEY, "old", "messages") + "?limit=200").json["data"]
         said = [(entry.get("role"), entry["type"]) for entry in entries]
-        if said != [("user", "message"), ("assistant", "message"), (None, "custom")]:
+        if said != [("user", "message"), (None, "custom"), ("assistant", "message"), (None, "custom")]:
             faults.append(f"the transcript: {said}")
         session = client.get(S(KEY, "old")).json
         epoch = session["asOf"].split("-")[0]

@@ -147,7 +147,8 @@ class Case(unittest.TestCase):
         return self.ok((api or self.api).get(S(key, agent, "messages") + "?" + query), 200)["data"]
 
     def texts(self, key, agent="main", api=None, query="limit=200&order=asc"):
-        return [text_of(m) for m in self.messages(key, agent, api, query)]
+        """The texts of its messages; other entries have none."""
+        return [text_of(m) for m in self.messages(key, agent, api, query) if "role" in m]
 
     def post_to(self, key, body, query="", api=None, **named):
         """POST …/messages of a session of agent main; the reply."""

@@ -77,10 +77,10 @@ class Run {
     return ask('POST', `${this.path}/finish`, {fence: this.run.lease.fence, status, entries, error});
   }
 
-  // The conversation as the model is to see it: the summary of what came before, then what fits into its window.
+  // The conversation as this run's model is to see it: what came before, and what it is asked, but nothing that came later.
   async messages() {
     const topic = this.run.topic === null ? '' : `&topic=${encodeURIComponent(this.run.topic)}`;
-    const view = await ask('GET', `${this.session}/messages?view=llm${topic}`);
+    const view = await ask('GET', `${this.session}/messages?view=llm&run=${this.run.runId}${topic}`);
     return view.data
       .filter((row) => ['system', 'user', 'assistant'].includes(row.role))
       .map((row) => ({role: row.role, content: textOf(row.content)}));

@@ -84,9 +84,9 @@ class Run:
             ask(f"{self.session}/runs/{self.run['runId']}/finish", {"fence": self.run["lease"]["fence"], "status": status, **more})
 
     def messages(self):
-        """The conversation as the model is to see it: the summary of what came before, then what fits into its window."""
+        """The conversation as this run's model is to see it: what came before, and what it is asked, but nothing that came later."""
         topic = "" if self.run["topic"] is None else "&topic=" + urllib.parse.quote(self.run["topic"])
-        rows = ask(f"{self.session}/messages?view=llm{topic}")["data"]
+        rows = ask(f"{self.session}/messages?view=llm&run={self.run['runId']}{topic}")["data"]
         return [{"role": row["role"], "content": text_of(row["content"])} for row in rows if row["role"] in ("system", "user", "assistant")]
 
 

@@ -64,7 +64,7 @@ inline std::string user_parts(std::string_view parts) {
 }
 
 inline context::Line line_of(std::uint64_t seq, std::string body, std::string type = "message") {
-  return {.seq = seq, .id = fmt::format("e{}", seq), .type = std::move(type), .body = std::move(body)};
+  return {.seq = seq, .id = fmt::format("e{}", seq), .type = std::move(type), .body = std::move(body), .at = seq};
 }
 // The entries e<from>, e<from + 1>, …
 inline std::vector<context::Line> lines_of(const std::vector<std::string>& messages, std::uint64_t from = 0) {

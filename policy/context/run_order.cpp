@@ -1,0 +1,259 @@
+#include "policy/context/run_order.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "policy/context/open_runs.hpp"
+#include "store/json/raw_json.hpp"
+
+namespace sessiond::context {
+namespace {
+
+class RunOrder {
+ public:
+  RunOrder(std::span<const Mark> marks, const OrderAsked& asked) : marks_(marks), words_(marks.size()), asked_(asked) {
+    for (const std::string& id : asked.waiting) queue_.emplace(id, queue_.size());
+  }
+
+  Order make() {
+    for (std::size_t at = 0; at < marks_.size(); ++at) {
+      if (marks_[at].note)
+        take(marks_[at]);
+      else
+        come(at);
+    }
+    if (under_way_) stretches_.push_back({*under_way_, {.first = begun_at_, .last = Order::end}});
+    for (const std::size_t held : held_) words_[held].behind = Order::end;
+    const auto asked_run = attempts_.find(asked_.run);
+    if (!asked_.run.empty() && asked_run != attempts_.end()) asked_attempts_ = asked_run->second;
+    for (std::size_t at = 0; at < marks_.size(); ++at)
+      if (!marks_[at].note) place(at);
+    leave_out_other_runs();
+    return finish();
+  }
+
+ private:
+  // A run with all its attempts.
+  using Attempts = std::size_t;
+  struct Handed {
+    Attempts attempts = 0;
+    std::uint64_t seq = 0;   // of the entry that says it
+    std::size_t number = 0;  // among those that it names
+  };
+  struct Word {
+    std::vector<Handed> handed{};
+    std::optional<std::uint64_t> behind{};  // the record of the last run that was under way when it came
+    std::uint64_t ended = 0;                // the last record of a run that ended with it, before it began
+    bool blocked = false;
+  };
+  struct Placed {
+    Order::Moved moved{};
+    bool is_asked = false;   // it stands behind those that no run is to answer,
+    std::size_t number = 0;  // in this order
+  };
+
+  void come(std::size_t at) {
+    latest_.insert_or_assign(marks_[at].id, at);
+    if (marks_[at].person && open_.any()) held_.push_back(at);
+  }
+
+  void take(const Mark& mark) {
+    const RunNote& note = *mark.note;
+    open_.take(note);
+    if (note.what == RunNote::What::input)
+      hand_over(mark, note);
+    else
+      end(mark, note);
+    if (open_.any()) return;
+    for (const std::size_t held : held_) words_[held].behind = mark.seq;
+    held_.clear();
+  }
+
+  void hand_over(const Mark& mark, const RunNote& note) {
+    auto known = attempts_.find(note.run_id);
+    if (known == attempts_.end()) {
+      const auto before = attempts_.find(note.retry_of);
+      const bool is_first = note.retry_of.empty() || before == attempts_.end();
+      known = attempts_.emplace(note.run_id, is_first ? first_.size() : before->second).first;
+      if (is_first) first_.push_back(mark.seq);
+    }
+    if (under_way_ != known->second) {
+      if (under_way_) stretches_.push_back({*under_way_, {.first = begun_at_, .last = mark.seq - 1}});
+      under_way_ = known->second;
+      begun_at_ = mark.seq;
+    }
+    for (std::size_t number = 0; number < note.words.size(); ++number)
+      if (const auto word = latest_.find(note.words[number]); word != latest_.end())
+        words_[word->second].handed.push_back({.attempts = known->second, .seq = mark.seq, .number = number});
+  }
+
+  void end(const Mark& mark, const RunNote& note) {
+    for (const std::string& id : note.words) {
+      const auto word = latest_.find(id);
+      if (word == latest_.end()) continue;
+      words_[word->second].ended = mark.seq;
+      words_[word->second].blocked = note.blocked;
+    }
+    const auto known = attempts_.find(note.run_id);
+    if (!under_way_ || known == attempts_.end() || known->second != *under_way_) return;
+    stretches_.push_back({*under_way_, {.first = begun_at_, .last = mark.seq}});
+    under_way_.reset();
+  }
+
+  void place(std::size_t at) {
+    const Mark& mark = marks_[at];
+    const Word& word = words_[at];
+    const auto queued = queue_.find(mark.id);
+    const auto is_latest = [&] { return latest_.at(mark.id) == at; };
+    const bool waits = queued != queue_.end() && is_latest();
+    if (word.blocked || (!asked_.run.empty() && is_unknown_to_run(mark, word, waits))) {
+      order_.left_out.push_back({mark.seq, mark.seq});
+      return;
+    }
+    if (!word.handed.empty()) {
+      order_.words.push_back(mark.id);
+      const Handed& first = word.handed.front();
+      placed_.push_back({{.seq = mark.seq, .before = first.seq}, true, first.number});
+    } else if (waits) {
+      placed_.push_back({{.seq = mark.seq}, true, queued->second});
+    } else if (word.behind) {
+      // A run under way before this one may go on behind it: its first attempt was shown the word, and so are the next.
+      const std::uint64_t last = asked_attempts_ ? first_[*asked_attempts_] : Order::end;
+      placed_.push_back({{.seq = mark.seq, .before = std::min(*word.behind, last)}, false, at});
+    }
+  }
+
+  // Returns whether the run was not shown the word at its first attempt, and was not handed it later.
+  bool is_unknown_to_run(const Mark& mark, const Word& word, bool waits) const {
+    if (!mark.person && word.handed.empty()) return false;
+    const auto is_own = [this](const Handed& handed) { return handed.attempts == asked_attempts_; };
+    if (asked_attempts_ && std::ranges::any_of(word.handed, is_own)) return false;
+    if (waits) return true;
+    if (!asked_attempts_) return false;  // it began before runs were told of in transcripts
+    const std::uint64_t first = first_[*asked_attempts_];
+    return mark.seq > first || word.ended > first ||
+           std::ranges::any_of(word.handed, [first](const Handed& handed) { return handed.seq > first; });
+  }
+
+  // What other runs wrote behind the first input of the run is not what it was shown at first.
+  void leave_out_other_runs() {
+    if (!asked_attempts_) return;
+    for (const auto& [attempts, stretch] : stretches_)
+      if (attempts != *asked_attempts_ && stretch.last > first_[*asked_attempts_]) order_.left_out.push_back(stretch);
+  }
+
+  Order finish() {
+    std::ranges::sort(placed_, {},
+                      [](const Placed& one) { return std::tuple(one.moved.before, one.is_asked, one.number); });
+    for (const Placed& one : placed_) order_.moved.push_back(one.moved);
+    std::ranges::sort(order_.left_out, {}, &Order::Stretch::first);
+    return std::move(order_);
+  }
+
+  std::span<const Mark> marks_;
+  std::vector<Word> words_;  // of each mark
+  const OrderAsked& asked_;
+  std::map<std::string_view, std::size_t> queue_{};
+  std::map<std::string_view, std::size_t> latest_{};  // the last mark with each id
+  OpenRuns open_{};
+  std::vector<std::size_t> held_{};                  // words that came while a run was under way
+  std::map<std::string_view, Attempts> attempts_{};  // by run id
+  std::vector<std::uint64_t> first_{};               // input of each run with its attempts
+  std::optional<Attempts> under_way_{};
+  std::uint64_t begun_at_ = 0;
+  std::vector<std::pair<Attempts, Order::Stretch>> stretches_{};  // in which runs were under way
+  std::optional<Attempts> asked_attempts_{};
+  std::vector<Placed> placed_{};
+  Order order_{};
+};
+
+// Returns whether entries may stand elsewhere than in the file.
+bool has_order(const Conversation& conversation, const OrderAsked& asked) {
+  const auto tells_of_run = [](const Line& line) { return line.type == "custom" && line.body.contains("sessiond."); };
+  return !asked.waiting.empty() || std::ranges::any_of(conversation.before, tells_of_run) ||
+         std::ranges::any_of(conversation.after, tells_of_run);
+}
+
+std::vector<Mark> marks_of(const std::vector<Line>& lines) {
+  std::vector<Mark> marks;
+  for (const Line& line : lines) {
+    const bool may_be_word = line.type == "message" && json::string_at(line.body, "role") == "user";
+    if (!may_be_word && line.type != "custom") continue;
+    const Entry entry = read_entry(line.type, line.body);
+    if (entry.note || entry.is_word())
+      marks.push_back({.seq = line.seq, .id = line.id, .person = entry.person, .note = entry.note});
+  }
+  return marks;
+}
+
+// Returns the index of the first entry, in order, that the checkpoint has not summarised.
+std::size_t first_shown(const Conversation& conversation) {
+  if (!conversation.checkpoint) return 0;
+  const auto details = json::find(conversation.checkpoint->body, "details");
+  if (!details || !details->starts_with('{')) return 0;
+  const auto id = json::string_at(*details, "firstShown");
+  const auto& before = conversation.before;
+  const auto found = std::ranges::find(before.rbegin(), before.rend(), id.value_or(""), &Line::id);
+  return found == before.rend() ? 0 : static_cast<std::size_t>(before.rend() - found) - 1;
+}
+
+}  // namespace
+
+Order order_of(std::span<const Mark> marks, const OrderAsked& asked) { return RunOrder(marks, asked).make(); }
+
+void put_in_order(Conversation& conversation, const OrderAsked& asked) {
+  if (!has_order(conversation, asked)) return;
+  std::vector<Line> lines = std::move(conversation.before);
+  std::ranges::move(conversation.after, std::back_inserter(lines));
+  conversation.before.clear();
+  conversation.after.clear();
+  for (Line& line : lines) line.at = line.seq;
+  const std::vector<Mark> marks = marks_of(lines);
+  const Order order = order_of(marks, asked);
+  const std::set<std::string_view> words(order.words.begin(), order.words.end());
+  std::vector<std::pair<std::uint64_t, std::size_t>> moved;  // by seq: the number among the moved ones
+  for (const Order::Moved& one : order.moved) moved.emplace_back(one.seq, moved.size());
+  std::ranges::sort(moved);
+  const auto is_moved = [&moved](std::uint64_t seq) {
+    const auto found = std::ranges::lower_bound(moved, seq, {}, &std::pair<std::uint64_t, std::size_t>::first);
+    return found != moved.end() && found->first == seq ? std::optional(found->second) : std::nullopt;
+  };
+  std::vector<Line*> moving(order.moved.size());
+  for (Line& line : lines) {
+    line.is_input = words.contains(line.id);
+    if (const auto number = is_moved(line.seq)) {
+      moving[*number] = &line;
+      line.at = order.moved[*number].before;
+      line.waits = std::ranges::find(asked.waiting, line.id) != asked.waiting.end();
+    }
+  }
+  const std::uint64_t checkpoint = conversation.checkpoint ? conversation.checkpoint->seq : 0;
+  const auto put = [&](Line& line) {
+    (conversation.checkpoint && line.at < checkpoint ? conversation.before : conversation.after)
+        .push_back(std::move(line));
+  };
+  std::size_t next = 0;
+  auto out = order.left_out.begin();
+  for (Line& line : lines) {
+    for (; next < moving.size() && order.moved[next].before <= line.seq; ++next)
+      if (moving[next] != nullptr) put(*moving[next]);
+    while (out != order.left_out.end() && out->last < line.seq) ++out;
+    const bool is_left_out = out != order.left_out.end() && out->first <= line.seq;
+    if (!is_left_out && !is_moved(line.seq)) put(line);
+  }
+  for (; next < moving.size(); ++next)
+    if (moving[next] != nullptr) put(*moving[next]);
+  // What stands before the first shown entry was summarised, but for what the active run was handed.
+  const auto shown = conversation.before.begin() + static_cast<std::ptrdiff_t>(first_shown(conversation));
+  const auto is_summarised = [&asked](const Line& line) {
+    return std::ranges::find(asked.active, line.id) == asked.active.end();
+  };
+  conversation.before.erase(std::remove_if(conversation.before.begin(), shown, is_summarised), shown);
+}
+
+}  // namespace sessiond::context

@@ -1,0 +1,52 @@
+// Puts a conversation in the order of its runs.
+//
+// A runner answers the words that it was handed. What people write meanwhile stands before the answer in the file, and
+// is a question of its own: a model that is shown the file's order is asked it too early, and never answers it. So a
+// word stands where it was handed to a run first. One that no run was handed, and that came while a run was under way,
+// stands behind that run; one that waits in the queue comes last. Everything else keeps the file's order, and so do
+// transcripts that tell of no run. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "policy/context/view.hpp"
+
+namespace sessiond::context {
+
+// Where words stand that are not where the file has them, and what is not shown.
+struct Order {
+  static constexpr std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
+  struct Moved {
+    std::uint64_t seq = 0;
+    std::uint64_t before = end;  // the seq of the entry before which it stands
+  };
+  struct Stretch {
+    std::uint64_t first = 0, last = 0;
+  };
+  std::vector<Moved> moved{};        // in the order in which they stand
+  std::vector<Stretch> left_out{};   // in the file's order
+  std::vector<std::string> words{};  // the ids of entries that runs were handed
+};
+
+// What the order depends on: an entry that is a word, or that tells of a run.
+struct Mark {
+  std::uint64_t seq = 0;
+  std::string id{};
+  bool person = false;
+  std::shared_ptr<const RunNote> note{};
+};
+
+// `marks` in the file's order.
+Order order_of(std::span<const Mark> marks, const OrderAsked& asked);
+
+// Puts the entries of a conversation in order, and leaves out what is not shown: what the checkpoint has summarised,
+// and, for the view of a run, what the run was not shown. Line::at and Line::is_input are set.
+void put_in_order(Conversation& conversation, const OrderAsked& asked);
+
+}  // namespace sessiond::context

@@ -5,6 +5,7 @@
 #include <map>
 #include <ranges>
 
+#include "policy/context/open_runs.hpp"
 #include "policy/context/run_order.hpp"
 #include "store/limits.hpp"
 #include "store/try.hpp"
@@ -266,13 +267,26 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
   return shown;
 }
 
+// The entries sessiond.input of runs that were under way where a checkpoint of ours begins to keep.
+EntryIds runs_under_way(std::string_view checkpoint) {
+  EntryIds ids;
+  const auto details = json::find(checkpoint, "details");
+  if (!details || !details->starts_with('{')) return ids;
+  const auto runs = json::find(*details, "runs");
+  if (runs && runs->starts_with('['))
+    for (const std::string_view id : json::elements(*runs)) ids.insert(json::as_string(id).value_or(""));
+  return ids;
+}
+
 // Reads the words that stand among the entries by the order of runs and not by that of the file: a checkpoint of
-// another program keeps by the file, and a run may have been handed words from before it.
+// another program keeps by the file, and a run may have been handed words from before it. And what tells of runs that
+// were under way there.
 template <class Source>
 Result<void> read_words(Source& source, const Shown& shown, const context::OrderAsked& asked,
                         context::Conversation& conversation) {
   EntryIds ids(asked.waiting.begin(), asked.waiting.end());
   ids.insert(asked.active.begin(), asked.active.end());
+  if (shown.checkpoint) ids.merge(runs_under_way(shown.checkpoint->line));
   for (const context::Line& line : conversation.after)
     if (line.type == "custom")
       if (const auto note = context::read_entry(line.type, line.body).note)
@@ -353,14 +367,14 @@ Result<ShownChanges> read_changes_of(Source& source, std::string_view name, cons
 // Measures line by line, in the file's order: what there is may be long. Stops where a word stands elsewhere by the
 // order of runs: Meter::misplaced.
 template <class Source>
-Result<context::Meter> measure_lines(Source& source, const Landmarks& marks, const Shown& shown,
-                                     std::int64_t doom_count) {
+Result<context::Meter> measure_lines(Source& source, const Landmarks& marks, const Shown& shown, std::int64_t doom_count,
+                                     bool to_end = false) {
   context::Meter meter;
   if (shown.checkpoint) context::begin(meter, checkpoint_of(*shown.checkpoint));
   const std::uint64_t counted_from = shown.checkpoint ? shown.checkpoint->seq : 0;
   TRY(source.each(shown.all(marks), [&](std::uint64_t seq, std::string_view line) {
     context::add(meter, line_of(seq, line), doom_count, seq >= counted_from);
-    return !meter.misplaced;
+    return to_end || !meter.misplaced;
   }));
   return meter;
 }
@@ -376,7 +390,12 @@ Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std:
     const context::OrderAsked asked{.waiting = waiting};
     if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
     context::put_in_order(conversation, asked);
-    meter = context::measure(conversation, doom_count);
+    if (!conversation.cut) {
+      meter = context::measure(conversation, doom_count);
+    } else if (meter.misplaced) {
+      TRY(meter, measure_lines(source, marks, shown, doom_count, true));
+    }
+    meter.misplaced = false;
   }
   meter.branches = marks.branches.size();
   return meter;
@@ -398,6 +417,23 @@ Result<CallIds> calls_in(Source& source, const CallIds& ids) {
     return found.size() < ids.size();
   }));
   return found;
+}
+
+// Returns the entries that tell of the first input of each run that is under way before an entry.
+std::vector<std::string> inputs_under_way(const std::vector<const context::Line*>& lines, std::uint64_t before) {
+  context::OpenRuns open;
+  std::map<std::string, std::string> first;  // by run
+  for (const context::Line* line : lines) {
+    const auto note = line->type == "custom" && line->seq < before ? context::read_line(*line).note : nullptr;
+    if (!note) continue;
+    open.take(*note);
+    if (note->what != context::RunNote::What::input) continue;
+    const auto earlier = first.find(note->retry_of);
+    first.emplace(note->run_id, earlier == first.end() ? line->id : earlier->second);
+  }
+  std::vector<std::string> ids;
+  for (const context::OpenRuns::Open& run : open.all()) ids.push_back(first[run.run]);
+  return ids;
 }
 
 template <class Source>
@@ -428,7 +464,8 @@ Result<KeptEntry> look_up(Source& source, const std::string& entry_id, const con
   out.beyond_last = !shown.checkpoint || conversation.before.empty() || first != lines.begin();
   const auto in_file = std::ranges::min_element(std::span(first, lines.end()), {}, &context::Line::seq);
   out.first_in_file = (*in_file)->id;
-  out.keeps_by_file = std::ranges::none_of(std::span(lines.begin(), first), [&](const context::Line* line) {
+  out.under_way = inputs_under_way(lines, (*in_file)->seq);
+  out.keeps_by_file = out.under_way.empty() && std::ranges::none_of(std::span(lines.begin(), first), [&](const context::Line* line) {
     return line->seq > (*in_file)->seq && line->type != "custom";
   });
   return out;

@@ -66,7 +66,8 @@ struct KeptEntry {
   std::string checkpoint{};     // id of the last checkpoint; empty: there is none
   std::uint64_t branches = 0;   // of the transcript
   std::string first_in_file{};  // id of the one of all kept entries that stands first in the file
-  bool keeps_by_file = true;    // what follows it in the file is what is kept
+  bool keeps_by_file = true;    // what follows it in the file is what is kept, in that order
+  std::vector<std::string> under_way{};  // the entries sessiond.input of runs that are under way where it stands
 };
 Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id,
                                const context::OrderAsked& asked = {});

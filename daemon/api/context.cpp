@@ -62,8 +62,8 @@ Result<context::Meter> measure(Source& transcript, const TranscriptSource& sourc
   return meter;
 }
 
-// Returns whether a meter of the whole conversation stands for what the view shows. That of a run at its first attempt
-// shows all but what waits, and ends with its input.
+// Returns whether a meter of the whole conversation stands for what the view shows. That of a run which has just begun its
+// first attempt shows all but what waits, and ends with its input.
 bool stands_for(const context::Meter& meter, const TranscriptSource& source) {
   if (meter.is_cut() || !meter.counts_as_last(source.order.waiting)) return false;
   const bool waits = !source.order.waiting.empty() || meter.held.count() > 0;
@@ -79,6 +79,7 @@ asio::awaitable<Result<context::Meter>> meter_of(Api& api, const TranscriptSourc
 HandlerResult get_context(Api& api, http::Request& request) {
   CO_TRY(const auto asked, asked_window(request));
   CO_TRY(auto source, co_await source_of(api, request, true));
+  source.first_attempt = false;  // it may have begun long ago
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked);
   CO_TRY(const context::Meter meter, co_await meter_of(api, source, settings));
@@ -159,6 +160,7 @@ std::string view_json(const context::Conversation& conversation, const AskedView
 HandlerResult get_model_view(Api& api, http::Request& request) {
   CO_TRY(auto asked, read_asked_view(request));
   CO_TRY(auto source, co_await source_of(api, request, true));
+  if (asked.summarize) source.order.run.clear();  // a plan is of the conversation
   asked.options.of_run = !source.order.run.empty();
   if (auto& most = asked.options.max_messages; !most) most = api.ledger.rules().of_agent(source.agent).max_messages;
   // The last run failed because the model's window was full (policy/runs/README.md).
@@ -254,7 +256,8 @@ asio::awaitable<Result<std::string>> ask_before_plan(Api& api, const http::Reque
 
 // Answers what a compaction would summarise.
 HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
-  CO_TRY(auto source, co_await source_of(api, request));
+  CO_TRY(auto source, co_await source_of(api, request, true));
+  source.order.run.clear();  // a plan is of the conversation
   const context::Settings settings = api.ledger.rules().context;
   if (instructions.empty()) instructions = json::string_at(entry_of(source), "compactInstructions").value_or("");
   if (instructions.empty()) instructions = api.ledger.rules().of_agent(source.agent).compact_instructions;
@@ -329,6 +332,7 @@ asio::awaitable<void> add_context(Api& api, const http::Request& request, const 
                          {.path = {.agent = agent, .target = {.key = members.string_at("key").value_or("")}},
                           .topic = members.string_at("topic"),
                           .guard = members.string_at("sessionId"),
+                          .by_runs = true,
                           .run = members.find("lease") ? members.string_at("runId") : std::nullopt});
   if (!source) co_return;
   const context::Settings settings = api.ledger.rules().context;

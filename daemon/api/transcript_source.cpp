@@ -52,7 +52,7 @@ Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Princip
 Result<void> note_runs(const decide::AgentState& state, const auth::Principal& principal,
                        const decide::Session& session, const TranscriptAsked& asked, TranscriptSource& into) {
   const decide::SessionRuns* runs = state.runs.find(session.key());
-  into.order = state.runs.order_of(session.key());
+  into.order = state.order_of(session, into.file);
   const auto is_here = [&](const std::optional<std::string>& topic) {
     return decide::AgentState::file_of(session, topic) == into.file;
   };
@@ -72,7 +72,9 @@ Result<void> note_runs(const decide::AgentState& state, const auth::Principal& p
   into.order.run = *asked.run;
   into.first_attempt = false;
   const std::string* ended = runs == nullptr ? nullptr : runs->find_ended(*asked.run);
-  if (ended != nullptr && is_here(json::string_at(*ended, "topic"))) return {};
+  const bool has_begun = ended != nullptr && json::int_at(*ended, "startedAt") &&
+                         json::string_at(*ended, "sessionId") == session.session_id;
+  if (has_begun && is_here(json::string_at(*ended, "topic"))) return {};
   return fail(Code::run_not_found,
               fmt::format("{} has no run {} that has begun in this conversation", session.key(), *asked.run));
 }
@@ -85,13 +87,14 @@ Result<std::optional<std::string>> topic_of(const http::Request& request) {
   return topic;
 }
 
-asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool of_run) {
+asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool by_runs) {
   TranscriptAsked asked{.guard = query_text(request, "sessionId"),
                         .archive = query_text(request, "archive"),
                         .fresh = wants_fresh(request)};
   CO_TRY(asked.path, session_path(request, api));
   CO_TRY(asked.topic, topic_of(request));
-  if (of_run) {
+  asked.by_runs = by_runs;
+  if (by_runs) {
     asked.run = query_text(request, "run");
     CO_TRY(asked.hold, run_of(request));
   }
@@ -101,7 +104,7 @@ asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Reques
 }
 
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked) {
-  const auto& [path, topic, guard, archive, fresh, run, hold] = asked;
+  const auto& [path, topic, guard, archive, fresh, by_runs, run, hold] = asked;
   TranscriptSource archived;
   archived.agent = path.agent;
   archived.session_id = path.target.key;
@@ -134,7 +137,7 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
                          .entry = session->entry(),
                          .name = transcripts::transcript_name(id, topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
-    TRY(note_runs(state, request.principal, *session, asked, out));
+    if (asked.by_runs) TRY(note_runs(state, request.principal, *session, asked, out));
     const auto* runs = api.run_signatures.is_empty() ? nullptr : state.runs.find(session->key());
     if (runs != nullptr && runs->active)
       out.signatures = api.run_signatures.of(path.agent, session->key(), runs->active->id);
@@ -147,6 +150,7 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
   };
   CO_TRY(auto source, co_await ledger::show_of(api.ledger, path.agent, path.target.key, fresh, of_session));
   if (source && archive && run) co_return fail(Code::run_not_found, "an archive has no runs");
+  if ((archive || !source) && hold) co_return fail(Code::lease_lost, "an archive has no runs");
   if (source) co_return std::move(*source);
   if (run) co_return fail(Code::run_not_found, "an archived session has no runs");
   const std::string& id = path.target.key;

@@ -43,6 +43,7 @@ struct TranscriptAsked {
   std::optional<std::string> guard{};    // the session id that the client expects
   std::optional<std::string> archive{};  // the name of an archive of the session's key, in place of its transcript
   bool fresh = false;
+  bool by_runs = false;                   // TranscriptSource::order is needed
   std::optional<std::string> run{};       // whose view is asked for
   std::optional<decide::RunHold> hold{};  // that the request names: its run's view, if it is of this transcript
 };
@@ -50,8 +51,8 @@ struct TranscriptAsked {
 // ?topic=
 Result<std::optional<std::string>> topic_of(const http::Request& request);
 // Errors: those of session_path(); session_not_found, not_found for a topic or an archive; session_reset if ?sessionId=
-// names another one. With `of_run`, ?run= and X-Run count: run_not_found, lease_lost.
-asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool of_run = false);
+// names another one. With `by_runs` the order of runs is known, and ?run= and X-Run count: run_not_found, lease_lost.
+asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool by_runs = false);
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked);
 
 // Reads what later transcripts tell of the messages of an archived one; of a session's own transcript, nothing.

@@ -20,4 +20,15 @@ bool AgentState::may_use(const Session& session, std::string_view file) const {
   return !owner || owner->session->key() == session.key() || owner->session->session_id == session.session_id;
 }
 
+context::OrderAsked AgentState::order_of(const Session& session, std::string_view file) const {
+  context::OrderAsked order;
+  const SessionRuns* there = runs.find(session.key());
+  if (there == nullptr) return order;
+  const auto is_here = [&](const Run& run) { return file_of(session, run.topic) == file; };
+  for (const Run& run : there->queued)
+    if (is_here(run)) order.waiting.insert(order.waiting.end(), run.input.begin(), run.input.end());
+  if (there->active && is_here(*there->active)) order.active = there->active->input;
+  return order;
+}
+
 }  // namespace sessiond::decide

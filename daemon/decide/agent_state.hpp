@@ -15,6 +15,7 @@
 #include "daemon/decide/run_book.hpp"
 #include "daemon/decide/session_index.hpp"
 #include "daemon/decide/transcript_ends.hpp"
+#include "policy/context/view.hpp"
 
 namespace sessiond::decide {
 
@@ -32,6 +33,8 @@ class AgentState : public SessionIndex {
   // Tells whether this session may read and write the file as the transcript of one of its topics: false if the file
   // belongs to a session with another session id.
   bool may_use(const Session& session, std::string_view file) const;
+  // What the runs of a session say of the order of the conversation in one of its transcripts.
+  context::OrderAsked order_of(const Session& session, std::string_view file) const;
 
   TranscriptEnds transcripts;
   ArchiveIndex archives;

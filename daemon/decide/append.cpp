@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/decide/apply.hpp"
+#include "daemon/decide/run_steps.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/context/doom_loop.hpp"
 #include "policy/context/window.hpp"
@@ -93,6 +94,7 @@ class EntryAppender {
       delivery_ = i < request_.deliveries.size() ? request_.deliveries[i] : std::string_view();
       TRY(append(request_.entries[i]));
       delivery_ = {};
+      TRY(note_own_word(request_.entries[i]));
       warn_of_loop();
     }
     if (!unknown_calls_.empty()) {
@@ -110,7 +112,7 @@ class EntryAppender {
 
  private:
   void need(Need::What what, std::vector<std::string> ids = {}) {
-    builder_.out.need = Need{what, done_.file, std::move(ids), builder_.state().runs.order_of(session_.key())};
+    builder_.out.need = Need{what, done_.file, std::move(ids), builder_.state().order_of(session_, done_.file)};
   }
 
   // Returns whether this decision has appended to the transcript before. It may be unmeasured then.
@@ -310,6 +312,25 @@ class EntryAppender {
     data.integer("messages", meter_->all_messages());
     data.integer("turns", meter_->all_turns());
     builder_.emit(journal::EventType::compaction_due, session_, data.text(), request_.topic);
+  }
+
+  // A person's message that the runner writes belongs to its run as if it had been handed it.
+  Result<void> note_own_word(const transcripts::NewEntry& entry) {
+    if (entry.role != "user" || done_.ids.empty()) return {};
+    const Run* run = request_.run;
+    const SessionRuns* runs = builder_.state().runs.find(session_.key());
+    if (const RunHold* hold = builder_.context().run; run == nullptr && hold != nullptr && !request_.by_daemon &&
+                                                      runs != nullptr && runs->active &&
+                                                      runs->active->id == hold->run_id)
+      run = &*runs->active;
+    std::string held;
+    if (run == nullptr || run->topic != request_.topic || !read_as_context(entry, held).person) return {};
+    const std::string& id = done_.ids.back();
+    if (std::ranges::find(done_.again, id) != done_.again.end()) return {};
+    const AppendResult before = done_;
+    TRY(append(input_note(builder_, *run, {id})));
+    done_ = before;  // the answer tells of the request's own entries
+    return {};
   }
 
   // Warns a model that calls a tool again and again, when its calls have their results.

@@ -11,6 +11,8 @@
 
 namespace sessiond::decide {
 
+struct Run;
+
 struct AppendRequest {
   std::optional<std::string> topic{};
   std::vector<transcripts::NewEntry> entries{};
@@ -19,6 +21,7 @@ struct AppendRequest {
   bool needs_answer = false;                    // the first entry waits for an answer (needs.hpp)
   std::optional<NeedsChange> needs{};           // the entry deletes a message that waits
   bool by_daemon = false;                       // calls and results need not match
+  const Run* run = nullptr;                     // whose runner ends it with the entries; null: context.run says it
   bool to_stream = false;                       // the topic is that of a stream: nothing is counted in the session
   // By entry: the member `delivery` of its event, a raw object; empty: it is not delivered (delivery_steps.hpp).
   std::vector<std::string> deliveries{};

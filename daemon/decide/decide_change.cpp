@@ -172,8 +172,10 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   if (command.what != ChangeMessage::What::react && is_current && append.topic == place.topic)
     forget_first(builder, session, place, lines);
   if (builder.out.need) return std::move(builder.out);
+  const std::size_t before = builder.out.events.size();
   TRY(const auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
+  take_counters(builder, session, before);
   builder.emit(event_type(command.what), session, data, append.topic);
   if (command.what == ChangeMessage::What::edit && is_current)
     keep_steered_small(builder, session, place.entry_id,

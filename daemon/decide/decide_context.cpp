@@ -17,7 +17,7 @@ const context::Meter* meter_of(DecisionBuilder& builder, const Session& session,
   builder.out.need = Need{end == nullptr ? Need::What::transcript_end : Need::What::meter,
                           file,
                           {},
-                          builder.state().runs.order_of(session.key())};
+                          builder.state().order_of(session, file)};
   return nullptr;
 }
 
@@ -48,6 +48,7 @@ transcripts::NewEntry compaction_entry(const CompactSession& command, const tran
   if (!command.usage.empty() || !command.instructions.empty() || !kept.keeps_by_file) {
     json::ObjectWriter details;
     if (!kept.keeps_by_file) details.string("firstShown", command.first_kept);
+    if (!kept.under_way.empty()) details.raw("runs", json::array_of(kept.under_way));
     if (!command.usage.empty()) details.raw("usage", command.usage);
     if (!command.instructions.empty()) details.string("instructions", command.instructions);
     members.raw("details", details.text());
@@ -72,7 +73,7 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   // An answer counts as long as no checkpoint and no branch came since: entries that follow change nothing.
   if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
       kept->second.branches != meter->branches) {
-    builder.out.need = Need{Need::What::kept, file, {command.first_kept}, state.runs.order_of(session.key())};
+    builder.out.need = Need{Need::What::kept, file, {command.first_kept}, state.order_of(session, file)};
     return std::move(builder.out);
   }
   if (!kept->second.on_path) return not_on_path(command.first_kept);

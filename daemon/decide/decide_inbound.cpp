@@ -202,8 +202,10 @@ class InboundDecision {
     if (auto message = new_entry()) {
       append.needs_answer = activate_;
       append.entries.push_back(std::move(*message));
+      first_event_ = builder_.out.events.size();
       TRY(auto done, append_entries(builder_, session, append, lines_, fresh));
       if (builder_.out.need) return std::move(builder_.out);
+      take_counters(builder_, session, first_event_);
       appended = std::move(done);
     }
     const std::string run =
@@ -236,8 +238,9 @@ class InboundDecision {
   // Tells in the message's event what the reply tells of it.
   void tell(std::string_view send, std::string_view run) {
     auto& events = builder_.out.events;
-    const auto event =
-        std::ranges::find(events, journal::EventType::message_appended, [](const auto& e) { return e.envelope.type; });
+    const auto event = std::ranges::find(events.begin() + static_cast<std::ptrdiff_t>(first_event_), events.end(),
+                                         journal::EventType::message_appended,
+                                         [](const auto& each) { return each.envelope.type; });
     json::ObjectWriter writer;
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
@@ -289,6 +292,7 @@ class InboundDecision {
   bool created_ = false;
   bool activate_ = false;
   bool intro_ = false;  // the introduction is due with this message
+  std::size_t first_event_ = 0;  // of the message
   std::string reset_reason_;
   std::string previous_session_id_;
   sessions::RawEntry indexed_;  // what members_ views

@@ -180,7 +180,8 @@ class EventsDecision {
     if (!stores) return {};
     store_text(session);
     if (command_.steered.empty()) return {};
-    TRY(hand_over(builder_, session, run_, command_.steered));
+    if (const auto taken = taken_of(*runs_, command_.steered); !taken.empty())
+      TRY(hand_over(builder_, session, run_, taken));
     json::ObjectWriter data;
     begin(data);
     data.raw("steered", json::array_of(command_.steered));

@@ -143,15 +143,6 @@ const SessionRuns* RunBook::find(std::string_view key) const {
   return found == sessions_.end() ? nullptr : &found->second;
 }
 
-context::OrderAsked RunBook::order_of(std::string_view key) const {
-  context::OrderAsked order;
-  const SessionRuns* runs = find(key);
-  if (runs == nullptr) return order;
-  for (const Run& run : runs->queued) order.waiting.insert(order.waiting.end(), run.input.begin(), run.input.end());
-  if (runs->active) order.active = runs->active->input;
-  return order;
-}
-
 std::uint64_t RunBook::next_fence(std::string_view key) const {
   const SessionRuns* runs = find(key);
   return 1 + (runs == nullptr || runs->fence == 0 ? fence_floor_ : runs->fence);

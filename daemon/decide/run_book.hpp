@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "daemon/decide/run.hpp"
-#include "policy/context/view.hpp"
 #include "store/journal/event.hpp"
 #include "store/problem.hpp"
 
@@ -25,8 +24,6 @@ class RunBook {
   // The runs of a session with this key; null: it never had one.
   const SessionRuns* find(std::string_view key) const;
   const Sessions& sessions() const { return sessions_; }
-  // What a session's runs say of the order of its conversation.
-  context::OrderAsked order_of(std::string_view key) const;
   // The fence that the next lease of a session gets.
   std::uint64_t next_fence(std::string_view key) const;
   // The sessions whose first queued run may be handed out: (createdAt of that run, key), the oldest first. Those with

@@ -71,8 +71,7 @@ class Queue {
         ++lost_;
         continue;
       }
-      end_queued(builder_, session_, {rest_of(run)}, RunStatus::dropped,
-                 run_error("queue_full", "newer messages took its place"), told());
+      end_queued(builder_, session_, {run}, RunStatus::dropped, full_, told());
       queued_.erase(oldest);
       shortened_ = nullptr;
       lost_ = 0;
@@ -86,10 +85,12 @@ class Queue {
     if (shortened_ != nullptr && !(is_joined && *joined == shortened_)) {
       Run shorter = rest_of(*shortened_);
       shorter.texts.clear();
+      record_lost();
       emit_run(builder_, session_, journal::EventType::run_queued, shorter, {}, told());
     }
     if (is_joined) {
       const Run& waiting = **joined;
+      if (&waiting == shortened_) record_lost();
       run.id = waiting.id;
       run.created_at = waiting.created_at;
       run.age_created_at = waiting.age_created_at;
@@ -101,6 +102,11 @@ class Queue {
   }
 
  private:
+  // What it has lost waits no more.
+  void record_lost() {
+    const auto end = shortened_->input.begin() + lost_by(*shortened_);
+    decide::record_lost(builder_, session_, *shortened_, {shortened_->input.begin(), end}, full_);
+  }
   std::ptrdiff_t lost_by(const Run& run) const { return &run == shortened_ ? static_cast<std::ptrdiff_t>(lost_) : 0; }
   // A run without the inputs that it has lost.
   Run rest_of(const Run& run) const {
@@ -120,6 +126,7 @@ class Queue {
            ",\"droppedIds\":" + json::array_of(std::exchange(dropped_ids_, {}));
   }
 
+  const std::string full_ = run_error("queue_full", "newer messages took its place");
   std::vector<const Run*> queued_{};
   std::vector<std::string> dropped_{};  // how they begin
   std::vector<std::string> dropped_ids_{};

@@ -70,7 +70,7 @@ transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool r
 }
 
 // The line that stays of a run that has ended before it began.
-transcripts::NewEntry record_of_queued(const Run& run) {
+transcripts::NewEntry record_of_queued(const Run& run, const std::vector<std::string>& input) {
   json::ObjectWriter data;
   data.string("runId", run.id);
   data.string("status", name(run.status));
@@ -78,19 +78,8 @@ transcripts::NewEntry record_of_queued(const Run& run) {
   if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
   data.integer("endedAt", run.ended_at);
   if (!run.error.empty()) data.raw("error", run.error);
-  data.raw("input", json::array_of(run.input));
+  data.raw("input", json::array_of(input));
   return note_of("sessiond.run", data.text());
-}
-
-// Says that the run is handed these words (policy/context/run_order.hpp).
-transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run, const std::vector<std::string>& ids) {
-  json::ObjectWriter data;
-  data.string("runId", run.id);
-  data.integer("attempt", run.attempt);
-  if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
-  data.raw("entries", json::array_of(ids));
-  if (builder.context().rules->shared) data.boolean("besideOthers", true);
-  return note_of("sessiond.input", data.text());
 }
 
 // Appends entries that a run leaves whatever happens: a transcript that takes nothing more does not keep it from
@@ -127,9 +116,26 @@ void end_approvals(DecisionBuilder& builder, const Session& session, const Run& 
 
 }  // namespace
 
+transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run, const std::vector<std::string>& ids) {
+  json::ObjectWriter data;
+  data.string("runId", run.id);
+  data.integer("attempt", run.attempt);
+  if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
+  data.raw("entries", json::array_of(ids));
+  if (builder.context().rules->shared) data.boolean("besideOthers", true);
+  return note_of("sessiond.input", data.text());
+}
+
 void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from) {
   for (std::size_t i = from; i < builder.out.events.size(); ++i)
     if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);
+}
+
+std::vector<std::string> taken_of(const SessionRuns& runs, const std::vector<std::string>& confirmed) {
+  std::vector<std::string> taken;
+  for (const Steered& each : runs.steered)
+    if (is_in(confirmed, each.entry_id)) taken.push_back(each.entry_id);
+  return taken;
 }
 
 std::string run_error(std::string_view code, std::string_view message) {
@@ -251,6 +257,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                        .entries = std::move(end.entries),
                        .in_list = true,
                        .by_daemon = !end.by_runner,
+                       .run = end.by_runner ? &run : nullptr,
                        .event_extra = ",\"runId\":" + json::quote(run.id)};
   if (end.deliver) append.deliveries = plan_deliveries(builder, session, run.reply_to, {}, append.entries);
   for (const transcripts::NewEntry& entry : append.entries)
@@ -262,7 +269,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   append.entries.push_back(record_of(run, end.usage, end.retried));
   AppendResult appended;
   if (end.by_runner) {
-    if (!end.steered.empty()) TRY(hand_over(builder, session, run, end.steered));
+    if (const auto taken = taken_of(runs, end.steered); !taken.empty()) TRY(hand_over(builder, session, run, taken));
     const std::size_t before = builder.out.events.size();
     TRY(appended, append_entries(builder, session, append, lines, false));
     if (!builder.out.need) take_counters(builder, session, before);
@@ -295,13 +302,22 @@ void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> run
     AppendRequest& append = appends[run.topic];
     append.topic = run.topic;
     append.by_daemon = true;
-    append.entries.push_back(record_of_queued(run));
+    append.entries.push_back(record_of_queued(run, run.input));
   }
   for (const auto& [topic, append] : appends) {
     append_if_possible(builder, session, append, {});
     if (builder.out.need) return;
   }
   for (const Run& run : runs) emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
+}
+
+void record_lost(DecisionBuilder& builder, Session& session, Run run, const std::vector<std::string>& input,
+                 const std::string& error) {
+  run.status = RunStatus::dropped;
+  run.ended_at = builder.context().now;
+  run.error = error;
+  append_if_possible(builder, session,
+                     {.topic = run.topic, .entries = {record_of_queued(run, input)}, .by_daemon = true}, {});
 }
 
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,

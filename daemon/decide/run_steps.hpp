@@ -39,6 +39,9 @@ Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<S
 // members) in its data. May set builder.out.need.
 void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
                 const std::string& error, std::string_view more = {});
+// Appends the entry sessiond.run of inputs that a run has lost while it waits. May set builder.out.need.
+void record_lost(DecisionBuilder& builder, Session& session, Run run, const std::vector<std::string>& input,
+                 const std::string& error);
 // Takes messages out of the runs that wait. A run without any other input is dropped, with `error`. May set
 // builder.out.need.
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,
@@ -65,6 +68,10 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
 
 // Gives the session the counters of the entries that were appended since the event `from`.
 void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from);
+// The entry sessiond.input: the run is handed these words (policy/context/run_order.hpp).
+transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run, const std::vector<std::string>& ids);
+// Returns which of these words the active run was handed by steering, and is confirmed to have taken.
+std::vector<std::string> taken_of(const SessionRuns& runs, const std::vector<std::string>& confirmed);
 // Appends the entry sessiond.input: the run is handed these words. May set builder.out.need; errors of
 // append_entries().
 Result<void> hand_over(DecisionBuilder& builder, Session& session, const Run& run, const std::vector<std::string>& ids);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "policy/context/tool_pairs.hpp"
@@ -50,10 +51,9 @@ std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, 
   Rows rows = rows_of(conversation, ignored);
   mark_answers(rows);
   const auto messages = std::ranges::count_if(rows.all, [](const Row& row) { return !row.entry.synthetic; });
-  const auto is_kept = [&runs](const Row& row) {
-    return std::ranges::find(runs.active, row.id) != runs.active.end() ||
-           std::ranges::find(runs.waiting, row.id) != runs.waiting.end();
-  };
+  std::set<std::string_view> kept(runs.active.begin(), runs.active.end());
+  kept.insert(runs.waiting.begin(), runs.waiting.end());
+  const auto is_kept = [&kept](const Row& row) { return kept.contains(row.id); };
   const auto most = static_cast<std::size_t>(std::ranges::find_if(rows.all, is_kept) - rows.all.begin());
   std::size_t first = rows.all.size();
   std::int64_t turns = 0;

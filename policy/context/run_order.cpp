@@ -197,9 +197,13 @@ std::size_t first_shown(const Conversation& conversation) {
   const auto details = json::find(conversation.checkpoint->body, "details");
   if (!details || !details->starts_with('{')) return 0;
   const auto id = json::string_at(*details, "firstShown");
+  if (!id) return 0;
   const auto& before = conversation.before;
-  const auto found = std::ranges::find(before.rbegin(), before.rend(), id.value_or(""), &Line::id);
-  return found == before.rend() ? 0 : static_cast<std::size_t>(before.rend() - found) - 1;
+  const auto found = std::ranges::find(before.rbegin(), before.rend(), *id, &Line::id);
+  if (found != before.rend()) return static_cast<std::size_t>(before.rend() - found) - 1;
+  // It waited, and stands behind the checkpoint now.
+  const bool is_behind = std::ranges::find(conversation.after, *id, &Line::id) != conversation.after.end();
+  return is_behind ? before.size() : 0;
 }
 
 }  // namespace
@@ -216,6 +220,7 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   const std::vector<Mark> marks = marks_of(lines);
   const Order order = order_of(marks, asked);
   const std::set<std::string_view> words(order.words.begin(), order.words.end());
+  const std::set<std::string_view> waiting(asked.waiting.begin(), asked.waiting.end());
   std::vector<std::pair<std::uint64_t, std::size_t>> moved;  // by seq: the number among the moved ones
   for (const Order::Moved& one : order.moved) moved.emplace_back(one.seq, moved.size());
   std::ranges::sort(moved);
@@ -229,7 +234,7 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
     if (const auto number = is_moved(line.seq)) {
       moving[*number] = &line;
       line.at = order.moved[*number].before;
-      line.waits = std::ranges::find(asked.waiting, line.id) != asked.waiting.end();
+      line.waits = waiting.contains(line.id);
     }
   }
   const std::uint64_t checkpoint = conversation.checkpoint ? conversation.checkpoint->seq : 0;
@@ -251,7 +256,7 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   // What stands before the first shown entry was summarised, but for what the active run was handed.
   const auto shown = conversation.before.begin() + static_cast<std::ptrdiff_t>(first_shown(conversation));
   const auto is_summarised = [&asked](const Line& line) {
-    return std::ranges::find(asked.active, line.id) == asked.active.end();
+    return line.type != "custom" && std::ranges::find(asked.active, line.id) == asked.active.end();
   };
   conversation.before.erase(std::remove_if(conversation.before.begin(), shown, is_summarised), shown);
 }

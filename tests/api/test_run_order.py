@@ -171,3 +171,86 @@ class RunOrder(RunsCase):
         self.assertEqual(self.shown(key), pair + order[len(summarised):-1] + ["a5", "q6"])
         self.assertEqual(self.claim(keyPrefix=key, waitMs=5_000)["runId"], waiting["runId"])
         self.assertEqual(self.shown(key)[-2:], ["a5", "q6"])
+
+    def test_a_compaction_keeps_the_order_of_runs_that_it_cuts(self):
+        """A word that came during a run stands behind it also where the file's beginning is summarised."""
+        key = self.make()
+        for n in range(6):
+            run = self.start(key, f"q{n}")
+            self.say(key, f"aside{n}")
+            self.finish(run, {"role": "assistant", "text": f"a{n}"})
+        order = [word for n in range(6) for word in (f"q{n}", f"a{n}", f"aside{n}")]
+        self.assertEqual(self.shown(key), order)
+        for _ in range(2):
+            plan = self.ok(self.api.post(S(key, "main", "compact"), {}), 200)["plan"]
+            summarised = [text_of(row) for row in self.ok(self.api.get(plan["summarize"]["url"]), 200)["data"]]
+            self.ok(self.api.post(S(key, "main", "compact"), {"summary": "S", "firstKeptEntryId": plan["firstKeptEntryId"]}), 201)
+            order = order[len(summarised):]
+            self.assertEqual(self.shown(key)[2:], order)
+            self.counted(key)
+            for n in (6, 7):
+                run = self.start(key, f"q{n}")
+                self.finish(run, {"role": "assistant", "text": f"a{n}"})
+                order += [f"q{n}", f"a{n}"]
+            self.assertEqual(self.shown(key)[2:], order)
+            self.counted(key)
+
+    def test_a_compaction_may_begin_with_a_word_that_waits(self):
+        key = self.make()
+        self.start(key, "waits", status=202, queueOnly=True)
+        run = self.start(key, "q1")
+        self.finish(run, {"role": "assistant", "text": "a1"})
+        waiting = next(m["id"] for m in self.messages(key) if text_of(m) == "waits")
+        self.ok(self.api.post(S(key, "main", "compact"), {"summary": "S", "firstKeptEntryId": waiting}), 201)
+        self.assertEqual(self.shown(key)[2:], ["waits"])
+        self.counted(key)
+
+    def test_what_a_runner_writes_is_of_its_run_whoever_says_it(self):
+        key = self.make()
+        run = self.start(key, leaseMs=600_000)
+        held = {"X-Run": f"{run['runId']};{run['lease']['fence']}"}
+        self.ok(self.api.post(S(key, "main", "messages"), {"role": "user", "text": "a nudge"}, headers=held), 201)
+        self.assertEqual(self.shown(key, f"&run={run['runId']}"), ["a nudge"])
+        self.finish(run, {"role": "user", "text": "q"}, {"role": "assistant", "text": "a"})
+        self.assertEqual(self.shown(key), ["a nudge", "q", "a"])
+        self.counted(key)
+
+    def test_what_waits_in_a_topic_is_of_that_topic(self):
+        key = self.make()
+        one = {"role": "user", "text": "q1", "id": "m1"}
+        self.ok(self.api.post(S(key, "main", "messages"), one), 201)
+        self.ok(self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": "a1"}), 201)
+        self.ok(self.api.post(S(key, "main", "runs") + "?topic=side", {"input": {**one, "text": "elsewhere"}, "queueOnly": True}), 202)
+        self.assertEqual(self.shown(key), ["q1", "a1"])
+        self.assertEqual(self.shown(key, "&topic=side"), ["elsewhere"])
+        self.ok(self.api.delete(S(key, "main", "topics") + "/side"), 204)
+        self.ok(self.api.post(S(key, "main", "messages") + "?topic=side", {"role": "user", "text": "anew"}), 201)
+        self.assertEqual([m["seq"] for m in self.messages(key, query="limit=200&order=asc&topic=side")], [0])
+        self.assertEqual(self.notes(key), [])
+
+    def test_a_runner_confirms_what_it_was_handed_and_nothing_else(self):
+        key = self.make(queueMode="steer")
+        aside = self.say(key, "aside")["ids"][0]
+        run = self.start(key, "q1")
+        steered = self.start(key, "and this", status=202)["steered"]
+        for _ in range(3):
+            self.tell(run, steered=[aside, "nothing", *steered])
+        named = [data["entries"] for what, data in self.notes(key) if what == "sessiond.input"]
+        self.assertEqual(named, [run["input"], steered])
+
+    def test_every_entry_counts_also_those_of_runs_that_end_in_the_queue(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        api, peer = daemon.client(), "p" + uid()
+        said = {"channel": "chat", "chatType": "direct", "peer": peer}
+        key = self.ok(api.post("/v1/inbound", {**said, "text": "one", "messageId": "m1"}), 201)["sessionKey"]
+        self.ok(api.patch(S(key), {"queueCap": 1, "queueDrop": "old"}), 200)
+        self.ok(api.post("/v1/inbound", {**said, "text": "two", "messageId": "m2"}), 201)
+        self.ok(api.post("/v1/inbound/deletes", {"channel": "chat", "peer": peer, "messageId": "m2"}), 201)
+        self.assertEqual(self.entry(key, api=api)["messageCount"], len(self.messages(key, api=api)))
+        told = [event for event in self.of_type(key, "message.appended", api=api) if "inbound" in event]
+        self.assertEqual([text_of(event["message"]) for event in told], ["one", "two"])
+        again = self.ok(api.post("/v1/inbound", {**said, "text": "three", "messageId": "m3"}), 201)
+        fresh = self.ok(api.post("/v1/inbound", {**said, "text": "/new four", "messageId": "m4"}), 201)
+        told = [event for event in self.of_type(key, "message.appended", api=api) if "inbound" in event]
+        self.assertEqual([text_of(event["message"]) for event in told][-2:], ["three", "four"])
+        self.assertNotEqual(fresh["sessionId"], again["sessionId"])

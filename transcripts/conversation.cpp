@@ -367,8 +367,8 @@ Result<ShownChanges> read_changes_of(Source& source, std::string_view name, cons
 // Measures line by line, in the file's order: what there is may be long. Stops where a word stands elsewhere by the
 // order of runs: Meter::misplaced.
 template <class Source>
-Result<context::Meter> measure_lines(Source& source, const Landmarks& marks, const Shown& shown, std::int64_t doom_count,
-                                     bool to_end = false) {
+Result<context::Meter> measure_lines(Source& source, const Landmarks& marks, const Shown& shown,
+                                     std::int64_t doom_count, bool to_end = false) {
   context::Meter meter;
   if (shown.checkpoint) context::begin(meter, checkpoint_of(*shown.checkpoint));
   const std::uint64_t counted_from = shown.checkpoint ? shown.checkpoint->seq : 0;
@@ -465,9 +465,10 @@ Result<KeptEntry> look_up(Source& source, const std::string& entry_id, const con
   const auto in_file = std::ranges::min_element(std::span(first, lines.end()), {}, &context::Line::seq);
   out.first_in_file = (*in_file)->id;
   out.under_way = inputs_under_way(lines, (*in_file)->seq);
-  out.keeps_by_file = out.under_way.empty() && std::ranges::none_of(std::span(lines.begin(), first), [&](const context::Line* line) {
-    return line->seq > (*in_file)->seq && line->type != "custom";
-  });
+  out.keeps_by_file =
+      out.under_way.empty() && std::ranges::none_of(std::span(lines.begin(), first), [&](const context::Line* line) {
+        return line->seq > (*in_file)->seq && line->type != "custom";
+      });
   return out;
 }
 

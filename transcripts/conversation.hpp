@@ -62,11 +62,11 @@ Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& id
 // An entry that a compaction would keep first, in the order of runs, as the path to the leaf has it.
 struct KeptEntry {
   bool on_path = false;
-  bool beyond_last = false;     // behind the first entry that the last checkpoint keeps
-  std::string checkpoint{};     // id of the last checkpoint; empty: there is none
-  std::uint64_t branches = 0;   // of the transcript
-  std::string first_in_file{};  // id of the one of all kept entries that stands first in the file
-  bool keeps_by_file = true;    // what follows it in the file is what is kept, in that order
+  bool beyond_last = false;              // behind the first entry that the last checkpoint keeps
+  std::string checkpoint{};              // id of the last checkpoint; empty: there is none
+  std::uint64_t branches = 0;            // of the transcript
+  std::string first_in_file{};           // id of the one of all kept entries that stands first in the file
+  bool keeps_by_file = true;             // what follows it in the file is what is kept, in that order
   std::vector<std::string> under_way{};  // the entries sessiond.input of runs that are under way where it stands
 };
 Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id,

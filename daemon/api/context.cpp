@@ -62,8 +62,8 @@ Result<context::Meter> measure(Source& transcript, const TranscriptSource& sourc
   return meter;
 }
 
-// Returns whether a meter of the whole conversation stands for what the view shows. That of a run which has just begun its
-// first attempt shows all but what waits, and ends with its input.
+// Returns whether a meter of the whole conversation stands for what the view shows. That of a run which has just begun
+// its first attempt shows all but what waits, and ends with its input.
 bool stands_for(const context::Meter& meter, const TranscriptSource& source) {
   if (meter.is_cut() || !meter.counts_as_last(source.order.waiting)) return false;
   const bool waits = !source.order.waiting.empty() || meter.held.count() > 0;

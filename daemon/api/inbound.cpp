@@ -75,6 +75,7 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   command.message_id = text("messageId");
   command.timestamp = fields.time("timestamp");
   command.mentioned = fields.boolean("mentioned").value_or(false);
+  command.from_me = fields.boolean("fromMe").value_or(false);
   command.activate = fields.boolean("activate");
   read_thread(fields, command.thread_id);
   command.topic = checked_topic(fields);

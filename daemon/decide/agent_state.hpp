@@ -33,7 +33,7 @@ class AgentState : public SessionIndex {
   // Tells whether this session may read and write the file as the transcript of one of its topics: false if the file
   // belongs to a session with another session id.
   bool may_use(const Session& session, std::string_view file) const;
-  // What the runs of a session say of the order of the conversation in one of its transcripts.
+  // Returns the runs of a session that work on this transcript, in the form that its order depends on.
   context::OrderAsked order_of(const Session& session, std::string_view file) const;
 
   TranscriptEnds transcripts;

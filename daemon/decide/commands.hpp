@@ -235,6 +235,7 @@ struct Inbound {
   std::string message_id{};   // the platform's
   std::optional<std::int64_t> timestamp{};
   bool mentioned = false;
+  bool from_me = false;  // the account that the bridge serves has sent it: the agent, or the account's owner by hand
   std::optional<bool> activate{};
   policy::Route route{};  // the session that the message belongs to: route_of() of the fields above
 };

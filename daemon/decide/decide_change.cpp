@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_queue.hpp"
@@ -55,14 +56,18 @@ journal::EventType event_type(ChangeMessage::What what) {
   return journal::EventType::message_reacted;
 }
 
-std::string data_of(const ChangeMessage& command) {
+std::string target_json(const MessagePlace& place) {
   json::ObjectWriter target;
-  target.string("sessionId", command.place.session_id);
-  target.integer("seq", static_cast<std::int64_t>(command.place.seq));
-  target.string("id", command.place.entry_id);
-  if (command.place.topic) target.string("topic", *command.place.topic);
+  target.string("sessionId", place.session_id);
+  target.integer("seq", static_cast<std::int64_t>(place.seq));
+  target.string("id", place.entry_id);
+  if (place.topic) target.string("topic", *place.topic);
+  return target.text();
+}
+
+std::string data_of(const ChangeMessage& command) {
   json::ObjectWriter data;
-  data.raw("target", target.text());
+  data.raw("target", target_json(command.place));
   if (command.text) data.string("text", *command.text);
   if (!command.content.empty()) data.raw("content", json::compact(command.content));
   if (!command.emoji.empty()) data.string("emoji", command.emoji);
@@ -151,7 +156,74 @@ void forget_first(DecisionBuilder& builder, Session& session, const MessagePlace
   builder.update(session, std::move(edit));
 }
 
+// Appends what was done to a message, and tells of it.
+Result<AppendResult> change(DecisionBuilder& builder, Session& session, ChangeMessage::What what,
+                            const MessagePlace& place, const std::string& data, const FetchedLines& lines) {
+  AppendRequest append{.topic = topic_for(builder.state(), session, place)};
+  append.entries.push_back(
+      {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(what), data)});
+  const bool is_current = place.session_id == session.session_id;
+  if (what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
+  if (builder.out.need) return AppendResult{};
+  if (what != ChangeMessage::What::react && is_current && append.topic == place.topic)
+    forget_first(builder, session, place, lines);
+  if (builder.out.need) return AppendResult{};
+  const std::size_t before = builder.out.events.size();
+  TRY(auto appended, append_entries(builder, session, append, lines, false));
+  if (builder.out.need) return appended;
+  take_counters(builder, session, before);
+  builder.emit(event_type(what), session, data, append.topic);
+  return appended;
+}
+
+// Deleted messages of the current transcript are in no queue any more.
+void take_deleted_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids) {
+  take_off_queue(builder, session, ids, run_error("input_deleted", "the messages that it was to answer were deleted"));
+}
+
+// Stops the active run if it has no other input than these and deleted ones.
+void stop_if_only(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids) {
+  const SessionRuns* runs = builder.state().runs.find(session.key());
+  if (runs == nullptr || !runs->active || runs->active->status != RunStatus::running) return;
+  const auto is_in = [](const std::vector<std::string>& list, const std::string& id) {
+    return std::ranges::find(list, id) != list.end();
+  };
+  const std::vector<std::string>& input = runs->active->input;
+  if (std::ranges::none_of(input, [&](const std::string& id) { return is_in(ids, id); })) return;
+  if (std::ranges::any_of(input,
+                          [&](const std::string& id) { return !is_in(ids, id) && !is_in(runs->active->deleted, id); }))
+    return;
+  Run run = *runs->active;
+  stop_run(builder, session, run, "it answers a message that the agent has sent");
+}
+
 }  // namespace
+
+Result<void> remove_echoes(DecisionBuilder& builder, Session& session, const std::vector<MessagePlace>& places,
+                           const FetchedLines& lines) {
+  std::vector<std::string> current;                         // ids
+  std::map<std::string, std::vector<std::string>> unknown;  // by file, ids
+  for (const MessagePlace& place : places) {
+    if (place.session_id != session.session_id) continue;
+    current.push_back(place.entry_id);
+    if (session.has_first_message && !lines.contains(place.entry_id))
+      unknown[AgentState::file_of(session, place.topic)].push_back(place.entry_id);
+  }
+  if (!unknown.empty()) {  // one look for all of them
+    builder.out.need = Need{Need::What::lines, unknown.begin()->first, unknown.begin()->second};
+    return {};
+  }
+  for (const MessagePlace& place : places) {
+    if (!is_there(builder.state(), session, place)) continue;
+    TRY(change(builder, session, ChangeMessage::What::remove, place,
+               fmt::format(R"({{"target":{},"own":true}})", target_json(place)), lines));
+    if (builder.out.need) return {};
+  }
+  if (current.empty()) return {};
+  take_deleted_off_queue(builder, session, current);
+  stop_if_only(builder, session, current);
+  return {};
+}
 
 Result<Decision> decide(const AgentState& state, const ChangeMessage& command, const Context& context,
                         const FetchedLines& lines) {
@@ -163,27 +235,13 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   const MessagePlace& place = command.place;
   if (!is_there(state, session, place)) return no_such_message();
   const std::string data = data_of(command);
-  AppendRequest append{.topic = topic_for(state, session, place)};
-  append.entries.push_back(
-      {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(command.what), data)});
-  const bool is_current = place.session_id == session.session_id;
-  if (command.what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
+  TRY(const auto appended, change(builder, session, command.what, place, data, lines));
   if (builder.out.need) return std::move(builder.out);
-  if (command.what != ChangeMessage::What::react && is_current && append.topic == place.topic)
-    forget_first(builder, session, place, lines);
-  if (builder.out.need) return std::move(builder.out);
-  const std::size_t before = builder.out.events.size();
-  TRY(const auto appended, append_entries(builder, session, append, lines, false));
-  if (builder.out.need) return std::move(builder.out);
-  take_counters(builder, session, before);
-  builder.emit(event_type(command.what), session, data, append.topic);
-  if (command.what == ChangeMessage::What::edit && is_current)
+  if (command.what == ChangeMessage::What::remove && place.session_id == session.session_id)
+    take_deleted_off_queue(builder, session, {place.entry_id});
+  if (command.what == ChangeMessage::What::edit && place.session_id == session.session_id)
     keep_steered_small(builder, session, place.entry_id,
                        command.text ? *command.text : transcripts::text_of(command.content));
-  if (command.what == ChangeMessage::What::remove && is_current)
-    take_off_queue(builder, session, {place.entry_id},
-                   run_error("input_deleted", "the messages that it was to answer were deleted"));
-  if (builder.out.need) return std::move(builder.out);
   json::ObjectWriter answer(builder.out.body);
   answer.string("sessionKey", session.key());
   answer.integer("seq", static_cast<std::int64_t>(appended.last_seq));

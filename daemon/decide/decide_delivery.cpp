@@ -5,6 +5,7 @@
 
 #include "daemon/decide/delivery_commands.hpp"
 #include "daemon/decide/delivery_steps.hpp"
+#include "daemon/decide/run_queue.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -60,16 +61,14 @@ Result<void> check_lease(const Delivery& delivery, std::int64_t attempt) {
 }
 
 // Tells the session that a message of it was sent, so that what people do to it later finds it by its platform's id.
-Result<void> note_sent(DecisionBuilder& builder, const Delivery& delivery, const AckDelivery& command,
+Result<void> note_sent(DecisionBuilder& builder, Session& session, const Delivery& delivery, const AckDelivery& command,
                        const FetchedLines& lines) {
-  const Session* session = builder.state().find_key(delivery.key);
-  if (session == nullptr || session->archived_at) return {};
   const std::string fixed = "{" + delivery.fixed + "}";
   const json::Index about(fixed);
   const auto topic = about.string_at("topic");
-  const auto* topics = builder.state().transcripts.topics(session->session_id);
+  const auto* topics = builder.state().transcripts.topics(session.session_id);
   const bool has_topic =
-      topic && about.string_at("sessionId") == session->session_id && topics != nullptr && topics->contains(*topic);
+      topic && about.string_at("sessionId") == session.session_id && topics != nullptr && topics->contains(*topic);
   json::ObjectWriter target;
   for (const std::string_view member : {"sessionId", "seq", "topic", "messageId"})
     target.raw(member, about.find(member).value_or("null"));
@@ -86,8 +85,24 @@ Result<void> note_sent(DecisionBuilder& builder, const Delivery& delivery, const
   const std::string members = body.text();
   AppendRequest append{.topic = has_topic ? topic : std::nullopt};
   append.entries = {{.type = "custom", .body = members.substr(1, members.size() - 2)}};
-  TRY(append_entries(builder, *session, append, lines, false));
+  const std::size_t before = builder.out.events.size();
+  TRY(append_entries(builder, session, append, lines, false));
+  if (!builder.out.need) take_counters(builder, session, before);
   return {};
+}
+
+// Finds what a platform has shown the bridge of the agent's message before the bridge acknowledged it. What came before
+// the delivery was made is no echo, but a message of a person whose id is told wrongly.
+std::vector<MessagePlace> find_echoes(DecisionBuilder& builder, const Delivery& delivery) {
+  std::vector<MessagePlace> echoes;
+  if (!builder.context().find_echo) return echoes;
+  for (NamedMessage& named : builder.out.named) {
+    auto echo = builder.context().find_echo(named.name, delivery.key, delivery.order);
+    if (!echo) continue;
+    named.has_echo = true;
+    echoes.push_back(*std::move(echo));
+  }
+  return echoes;
 }
 
 }  // namespace
@@ -135,11 +150,21 @@ Result<Decision> decide(const AgentState& state, const AckDelivery& command, con
   if (!command.parts.empty()) more.append(more.empty() ? "" : ",").append("\"parts\":").append(command.parts);
   emit_delivery(builder, EventType::delivery_sent, *delivery, more);
   builder.out.named = sent_names(state.id(), *delivery, command.platform_message_id, command.parts);
-  const std::size_t events = builder.out.events.size();
-  // It was sent, whether the transcript can take the note or not.
-  if (!note_sent(builder, *delivery, command, lines))
-    builder.out.events.erase(builder.out.events.begin() + static_cast<std::ptrdiff_t>(events),
-                             builder.out.events.end());
+  const Session* there = state.find_key(delivery->key);
+  if (there == nullptr || there->archived_at) return answer(builder, *delivery);
+  Session session = *there;
+  // It was sent, whether the transcript can take the notes or not.
+  const auto if_possible = [&](auto step) {
+    if (builder.out.need) return;
+    Decision before = builder.out;
+    Session untouched = session;
+    if (step()) return;
+    builder.out = std::move(before);
+    session = std::move(untouched);
+  };
+  if_possible([&] { return note_sent(builder, session, *delivery, command, lines); });
+  if (const auto echoes = find_echoes(builder, *delivery); !echoes.empty())
+    if_possible([&] { return remove_echoes(builder, session, echoes, lines); });
   if (builder.out.need) return std::move(builder.out);
   return answer(builder, *delivery);
 }

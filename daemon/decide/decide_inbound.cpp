@@ -7,6 +7,7 @@
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/run_queue.hpp"
 #include "policy/activation.hpp"
+#include "policy/context/entry.hpp"
 #include "policy/reset.hpp"
 #include "policy/send_policy.hpp"
 #include "store/delivery/delivery.hpp"
@@ -29,6 +30,7 @@ class InboundDecision {
   }
 
   Result<Decision> run() {
+    if (const Delivery* own = command_.from_me ? own_unsent() : nullptr) return answer_own(*own);
     take_trigger();
     TRY(auto session, session_for_message());
     if (builder_.out.need) return std::move(builder_.out);
@@ -36,12 +38,39 @@ class InboundDecision {
   }
 
  private:
+  // A delivery of this conversation that a bridge has taken and not acknowledged yet. Null: none has this text.
+  const Delivery* own_unsent() const {
+    const Session* session = state_.find_key(route_.key);
+    if (session == nullptr) return nullptr;
+    const std::string text = command_.text ? *command_.text : transcripts::text_of(command_.content);
+    if (store::trim(text).empty()) return nullptr;
+    const auto conversation = [this](std::string_view channel, std::string_view account, std::string_view peer) {
+      return platform_name(state_.id(), channel, account, peer, "");
+    };
+    return state_.deliveries.find_under_way(session->key(), [&](const Delivery& delivery) {
+      if (delivery.channel != route_.channel) return false;
+      const std::string fixed = "{" + delivery.fixed + "}";
+      const json::Index about(fixed);
+      if (conversation(delivery.channel, delivery.account_id, about.string_at("to").value_or("")) !=
+          conversation(route_.channel, command_.account_id, route_.peer))
+        return false;
+      const auto said = about.string_at("text");
+      return text == (said ? *said : transcripts::text_of(about.find("content").value_or("\"\"")));
+    });
+  }
+
+  Result<Decision> answer_own(const Delivery& own) {
+    builder_.out.body = own_message_json(place_of(own));
+    return std::move(builder_.out);
+  }
+
   // Looks for a reset trigger at the beginning of the text and removes it.
   void take_trigger() {
     const std::string said = command_.text ? *command_.text : transcripts::text_of(command_.content);
     const std::string_view heard = command_.mentioned ? policy::without_mention(said) : std::string_view(said);
     const bool addressed = command_.mentioned || route_.chat_type == "direct";
-    const auto rest = policy::match_trigger(heard, context_.rules->reset_triggers, addressed);
+    auto rest = policy::match_trigger(heard, context_.rules->reset_triggers, addressed);
+    if (command_.from_me && !command_.activate.value_or(false)) rest.reset();  // it is not said to the agent
     triggered_ = rest.has_value();
     text_ = command_.text.value_or("");
     content_ = command_.content;
@@ -56,6 +85,7 @@ class InboundDecision {
 
   // Tells whether the agent should answer. Not if the message is only a trigger.
   bool activates_on(const json::Index& entry) const {
+    if (command_.from_me) return has_message() && command_.activate.value_or(false);
     return has_message() && policy::activates({.group_activation = entry.find("groupActivation"),
                                                .chat_type = route_.chat_type,
                                                .mentioned = command_.mentioned,
@@ -161,7 +191,7 @@ class InboundDecision {
     put("provider", command_.provider.empty() ? route_.channel : command_.provider);
     put("surface", command_.surface.empty() ? route_.channel : command_.surface);
     put("chatType", route_.chat_type);
-    put("from", command_.from.id.empty() ? route_.peer : command_.from.id);
+    put("from", command_.from.id.empty() || command_.from_me ? route_.peer : command_.from.id);
     put("to", route_.peer);
     put("accountId", command_.account_id);
     if (!command_.thread_id.empty()) writer.raw("threadId", command_.thread_id);
@@ -172,7 +202,8 @@ class InboundDecision {
     if (!command_.names.subject.empty()) return command_.names.subject;
     if (!command_.names.group_channel.empty()) return command_.names.group_channel;
     if (!command_.names.label.empty()) return command_.names.label;
-    if (route_.chat_type == "direct" && !command_.from.id.empty()) return command_.from.shown_name();
+    if (route_.chat_type == "direct" && !command_.from.id.empty() && !command_.from_me)
+      return command_.from.shown_name();
     return route_.peer;
   }
 
@@ -184,6 +215,7 @@ class InboundDecision {
     writer.raw("content", content_.empty() ? content_of_text(text_) : json::compact(content_));
     if (!command_.attachments.empty()) writer.raw("attachments", json::compact(command_.attachments));
     if (!command_.from.id.empty()) writer.raw("from", command_.from.json);
+    if (command_.from_me) writer.boolean("fromMe", true);
     if (!command_.message_id.empty()) writer.string("platformMessageId", command_.message_id);
     return transcripts::NewEntry{.type = "message",
                                  .time = command_.timestamp,
@@ -238,9 +270,9 @@ class InboundDecision {
   // Tells in the message's event what the reply tells of it.
   void tell(std::string_view send, std::string_view run) {
     auto& events = builder_.out.events;
-    const auto event = std::ranges::find(events.begin() + static_cast<std::ptrdiff_t>(first_event_), events.end(),
-                                         journal::EventType::message_appended,
-                                         [](const auto& each) { return each.envelope.type; });
+    const auto event =
+        std::ranges::find(events.begin() + static_cast<std::ptrdiff_t>(first_event_), events.end(),
+                          journal::EventType::message_appended, [](const auto& each) { return each.envelope.type; });
     json::ObjectWriter writer;
     writer.boolean("activate", activate_);
     writer.boolean("systemIntro", intro_);
@@ -266,7 +298,8 @@ class InboundDecision {
     const SessionRuns* runs = created_ || !reset_reason_.empty() ? nullptr : state_.runs.find(session.key());
     const runs::QueueRules rules = runs::queue_rules(members_of(session));
     RunInput input{.ids = appended.ids,
-                   .texts = {content_.empty() ? text_ : transcripts::text_of(content_)},
+                   .texts = {(command_.from_me ? std::string(context::owner_mark) : "") +
+                             (content_.empty() ? text_ : transcripts::text_of(content_))},
                    .topic = command_.topic,
                    .reply_to = reply_to()};
     Run run;
@@ -291,7 +324,7 @@ class InboundDecision {
   bool triggered_ = false;
   bool created_ = false;
   bool activate_ = false;
-  bool intro_ = false;  // the introduction is due with this message
+  bool intro_ = false;           // the introduction is due with this message
   std::size_t first_event_ = 0;  // of the message
   std::string reset_reason_;
   std::string previous_session_id_;

@@ -215,7 +215,8 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   TRY(end_all(builder, session, "the topic is deleted", command.topic));
   if (builder.out.need) return std::move(builder.out);
   // The file gets another name in the same commit.
-  std::erase_if(builder.out.transcript_updates, [&file](const TranscriptUpdate& update) { return update.file == file; });
+  std::erase_if(builder.out.transcript_updates,
+                [&file](const TranscriptUpdate& update) { return update.file == file; });
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, context.now));
   if (!session.needs.empty()) {

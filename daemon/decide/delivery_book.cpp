@@ -26,6 +26,20 @@ const Delivery* DeliveryBook::find_of_message(std::string_view message) const {
   return found == by_message_.end() ? nullptr : find(found->second);
 }
 
+const Delivery* DeliveryBook::find_under_way(std::string_view key,
+                                             const std::function<bool(const Delivery&)>& is_it) const {
+  const std::string beginning = std::string(key) + "\n";
+  int left = 100;
+  for (auto at = conversations_.lower_bound(beginning); at != conversations_.end() && at->first.starts_with(beginning);
+       ++at) {
+    const Delivery* delivery = find(at->second.unsent.begin()->second);
+    if (delivery->attempt == 0) continue;
+    if (--left < 0) return nullptr;
+    if (is_it(*delivery)) return delivery;
+  }
+  return nullptr;
+}
+
 DeliveryBook::Counts DeliveryBook::counts() const {
   return {.pending = unsent_by_age_.size() - leased_,
           .leased = leased_,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,6 +27,9 @@ class DeliveryBook {
   const All& all() const { return all_; }           // by id
   // The newest delivery of a message (message_name). Null: it has none.
   const Delivery* find_of_message(std::string_view message) const;
+  // Of a session's unsent deliveries that a bridge has claimed, the first of each conversation counting, one that
+  // `is_it` says yes to. Null: none. Asks about 100 at most.
+  const Delivery* find_under_way(std::string_view key, const std::function<bool(const Delivery&)>& is_it) const;
   // The delivery of each conversation of a session that may be handed out: its oldest unsent one, unless one of it is
   // leased. By order; a retry may still have to wait (next_at).
   const std::set<std::pair<std::uint64_t, std::string>>& heads() const { return heads_; }

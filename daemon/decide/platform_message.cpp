@@ -39,23 +39,33 @@ std::string place_json(const MessagePlace& place) {
   return out.text();
 }
 
+std::string own_message_json(const MessagePlace& place) {
+  std::string reply = place_json(place);
+  reply.pop_back();
+  return reply + R"(,"activate":false,"run":null,"own":true,"duplicate":true})";
+}
+
+MessagePlace place_of(const Delivery& delivery) {
+  const std::string fixed = "{" + delivery.fixed + "}";
+  const json::Index about(fixed);
+  return {.key = delivery.key,
+          .session_id = about.string_at("sessionId").value_or(""),
+          .topic = about.string_at("topic"),
+          .entry_id = about.string_at("messageId").value_or(""),
+          .seq = static_cast<std::uint64_t>(about.int_at("seq").value_or(0))};
+}
+
 std::vector<NamedMessage> sent_names(std::string_view agent, const Delivery& delivery, std::string_view id,
                                      std::string_view parts) {
   constexpr std::size_t most = 100;
-  const std::string fixed = "{" + delivery.fixed + "}";
-  const json::Index about(fixed);
-  const MessagePlace place{.key = delivery.key,
-                           .session_id = about.string_at("sessionId").value_or(""),
-                           .topic = about.string_at("topic"),
-                           .entry_id = about.string_at("messageId").value_or(""),
-                           .seq = static_cast<std::uint64_t>(json::int_at(fixed, "seq").value_or(0))};
-  const std::string to = about.string_at("to").value_or("");
+  const MessagePlace place = place_of(delivery);
+  const std::string to = json::string_at("{" + delivery.fixed + "}", "to").value_or("");
   std::vector<NamedMessage> names;
   const auto add = [&](std::string_view raw) {
     const auto text =
         json::kind(raw) == json::Kind::object ? json::string_at(raw, "platformMessageId") : json::as_string(raw);
     if (text && !text->empty() && names.size() < most)
-      names.push_back({platform_name(agent, delivery.channel, delivery.account_id, to, *text), place});
+      names.push_back({.name = platform_name(agent, delivery.channel, delivery.account_id, to, *text), .place = place});
   };
   if (!id.empty()) add(id);
   for (const std::string_view part : json::elements(parts.empty() ? "[]" : parts)) add(part);

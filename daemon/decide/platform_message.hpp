@@ -31,14 +31,18 @@ struct MessagePlace {
 std::optional<MessagePlace> read_place(std::string_view answer);
 // The answer that names a message which went out, and nothing more.
 std::string place_json(const MessagePlace& place);
+// The reply to a request that brings such a message back.
+std::string own_message_json(const MessagePlace& place);
 
 // A message that went out, by a name that its platform gave it: it is then found, edited and deleted as those that
 // came in.
 struct NamedMessage {
   std::string name{};  // platform_name()
   MessagePlace place{};
+  bool has_echo = false;  // a message came in under the name, and was this one
 };
 struct Delivery;
+MessagePlace place_of(const Delivery& delivery);  // of the message that it sends
 // Names a message that was sent: by its id (a raw JSON string; empty: none), and by those of its parts (a raw JSON
 // array of strings, or of objects with platformMessageId; empty: none).
 std::vector<NamedMessage> sent_names(std::string_view agent, const Delivery& delivery, std::string_view id,

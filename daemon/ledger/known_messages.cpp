@@ -5,6 +5,7 @@
 #include "daemon/decide/hooks.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -27,6 +28,13 @@ answers::Digest scope_of_token(const std::string& name, const std::string& actor
 
 bool is_of_session(const answers::Answer& answer, std::string_view key) {
   return store::same_key(json::string_at(answer.body, "sessionKey").value_or(""), key);
+}
+
+// Returns whether a position, <epoch>-<seq>, is of this epoch and behind the event `after`.
+bool came_after(std::string_view position, std::string_view epoch, std::uint64_t after) {
+  if (!position.starts_with(epoch) || position.size() <= epoch.size() || position[epoch.size()] != '-') return false;
+  const auto seq = store::parse_number<std::uint64_t>(position.substr(epoch.size() + 1));
+  return seq && *seq > after;
 }
 
 // Tells the answer to a request from the one that names a message which went out (decide::place_json).
@@ -53,9 +61,15 @@ Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& 
                                    .retry_after_s = 1});
   auto first = find_answer(parts, shared);
   const bool is_free = !first || is_of_session(*first, wanted.key);
-  if (first && is_free && is_reply(*first)) return KnownMessage{.answer = std::move(first)};
-  if (auto own = find_answer(parts, of_session); own && is_of_session(*own, wanted.key) && is_reply(*own))
-    return KnownMessage{.answer = std::move(own)};
+  const auto known_as = [](answers::Answer answer) {
+    const bool own = !is_reply(answer);
+    if (const auto place = own ? decide::read_place(answer.body) : std::nullopt)
+      answer.body = decide::own_message_json(*place);
+    return KnownMessage{.answer = std::move(answer), .own = own};
+  };
+  if (first && is_free) return known_as(*std::move(first));
+  if (auto own = find_answer(parts, of_session); own && is_of_session(*own, wanted.key))
+    return known_as(*std::move(own));
   KnownMessage known;
   if (is_free && !in_flight.has(shared))
     known.scopes = {shared};
@@ -64,6 +78,17 @@ Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& 
   in_flight.add(of_session);
   in_flight.add(known.scopes.front());
   return known;
+}
+
+std::optional<decide::MessagePlace> find_echo(const LedgerParts& parts, const std::string& name, std::string_view key,
+                                              std::uint64_t after) {
+  for (const answers::Digest& scope : {answers::digest(name), scope_of_session(name, key)}) {
+    const auto answer = find_answer(parts, scope);
+    if (!answer || !is_of_session(*answer, key) || !is_reply(*answer)) continue;
+    if (came_after(json::string_at(answer->body, "asOf").value_or(""), parts.commits.journal().epoch(), after))
+      return decide::read_place(answer->body);
+  }
+  return {};
 }
 
 std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const MessageSearch& wanted) {
@@ -77,21 +102,33 @@ std::optional<decide::MessagePlace> find_message(const LedgerParts& parts, const
   return {};
 }
 
+bool are_coming_in(const decide::Decision& decision, const InFlight& in_flight) {
+  return std::ranges::any_of(decision.named, [&in_flight](const decide::NamedMessage& named) {
+    return in_flight.has(scope_of_session(named.name, named.place.key));
+  });
+}
+
 void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const std::string& actor, KeptUnder& under,
                InFlight& in_flight) {
   for (const decide::NamedMessage& named : decision.named) {
+    const std::string& key = named.place.key;
     const answers::Digest shared = answers::digest(named.name);
-    const answers::Digest of_session = scope_of_session(named.name, named.place.key);
+    const answers::Digest of_session = scope_of_session(named.name, key);
     if (in_flight.has(of_session)) continue;
     const auto first = find_answer(parts, shared);
-    if (first && is_of_session(*first, named.place.key)) continue;
+    // A person's message keeps its name, unless it was no person's.
+    const auto may_take = [&](const std::optional<answers::Answer>& there) {
+      return !there || (is_of_session(*there, key) && (named.has_echo || !is_reply(*there)));
+    };
     std::vector<answers::Digest> scopes{of_session, scope_of_token(named.name, actor)};
-    if (!first && !in_flight.has(shared)) scopes = {shared};
+    if (first && is_of_session(*first, key) && !may_take(first)) continue;
+    if (may_take(first) && !in_flight.has(shared)) scopes = {shared};
     for (const answers::Digest& scope : scopes) {
-      if (in_flight.has(scope) || find_answer(parts, scope)) continue;
+      if (in_flight.has(scope) || !may_take(find_answer(parts, scope))) continue;
       in_flight.add(scope);
       under.sent.emplace_back(scope, decide::place_json(named.place));
     }
+    in_flight.add(of_session);  // its echo may come at once
   }
 }
 

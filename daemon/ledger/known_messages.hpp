@@ -47,10 +47,15 @@ struct MessageName {
 };
 struct KnownMessage {
   std::optional<answers::Answer> answer{};  // durable; nothing: the message is new
+  bool own = false;                         // it is a message of the agent, which went out
   std::vector<answers::Digest> scopes{};    // under which its answer is to be kept
 };
 // idempotency_in_flight when the same message is being committed. Marks the scopes of a new one as in flight.
 Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& wanted, InFlight& in_flight);
+
+// Finds a message that came into this session under a name which a message that went out gets now. decide::Context
+std::optional<decide::MessagePlace> find_echo(const LedgerParts& parts, const std::string& name, std::string_view key,
+                                              std::uint64_t after);
 
 // A message that a requester looks for by its platform's name.
 struct MessageSearch {
@@ -69,6 +74,10 @@ struct KeptUnder {
   std::vector<answers::Digest> message{};                       // as its platform has named it
   std::vector<std::pair<answers::Digest, std::string>> sent{};  // messages that went out, each with its answer
 };
+
+// Returns whether a message with one of the names that a decision gives is being committed: it may be an echo of what
+// went out, and is then found when its commit is over.
+bool are_coming_in(const decide::Decision& decision, const InFlight& in_flight);
 
 // Adds the messages that a decision names, and marks their scopes as in flight.
 void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const std::string& actor, KeptUnder& under,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 
 #include "daemon/ledger/fetch.hpp"
@@ -15,6 +17,9 @@ namespace {
 
 constexpr int max_fetches = 64;  // facts one decision may ask for
 constexpr int most_looks = 8;    // at a transcript that a foreign program goes on writing to
+// A message that is given a name waits for one that is just coming in under it.
+constexpr std::chrono::milliseconds echo_poll{2};
+constexpr std::int64_t echo_timeout_ms = 10'000;
 
 // Answers for a durable commit whose lines cannot be written into the transcript: neither stored nor refused.
 Problem not_in_file(Problem why) {
@@ -68,9 +73,10 @@ asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, cons
   co_return scopes;
 }
 
-// The answer to a message that came before.
-Reply duplicate(const answers::Answer& answer) {
-  Reply reply{.status = 200, .body = answer.body};
+// The answer to a message that came before, or that the agent has sent.
+Reply duplicate(const KnownMessage& known) {
+  Reply reply{.status = 200, .body = known.answer->body};
+  if (known.own) return reply;
   reply.body.pop_back();
   reply.body += R"(,"duplicate":true})";
   return reply;
@@ -118,6 +124,12 @@ std::unexpected<Problem> still_running() {
                                  .retry_after_s = 1});
 }
 
+std::unexpected<Problem> is_coming_in() {
+  return std::unexpected(Problem{.code = Code::session_busy,
+                                 .detail = "a message with this platformMessageId is just coming in; try again",
+                                 .retry_after_s = 1});
+}
+
 asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string agent, Requester intent,
                                                 Decide decide) {
   MemorySessions::Facts facts;
@@ -139,7 +151,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     InFlight in_flight(nothing);
     if (!intent.message.name.empty()) {
       CO_TRY(const KnownMessage known, known_message(parts, intent.message, in_flight));
-      if (known.answer) co_return duplicate(*known.answer);
+      if (known.answer) co_return duplicate(known);
       under.message = known.scopes;
     }
     CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide, facts));
@@ -185,7 +197,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     CO_TRY(const KnownMessage known, known_message(parts_, intent.message, *in_flight));
     if (known.answer) {
       if (parts_.env.rules.shared) CO_TRY(co_await parts_.flusher.wait_until_written(agent));
-      Reply reply = duplicate(*known.answer);
+      Reply reply = duplicate(known);
       decide::Decision again;
       again.body = reply.body;
       for (const answers::Answer& answer : answers_of(under, again, parts_.commits.clock()))
@@ -202,6 +214,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   std::uint64_t last = 0;
   bool committed = false;
   std::shared_ptr<TranscriptHold> hold;
+  const std::int64_t echo_deadline = store::steady_ms() + echo_timeout_ms;
   for (int fetches = 0, looks = 0;;) {
     if (parts_.env.stopping) co_return fail(Code::draining, "the daemon is shutting down");
     if (parts_.commits.failed()) co_return parts_.commits.failure();
@@ -231,6 +244,9 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     now.on_disk = &ids;
     now.kept = &kept;
     now.sdk_id_elsewhere = [this, &agent](std::string_view id) { return parts_.sdk_sessions.is_elsewhere(id, agent); };
+    now.find_echo = [this](const std::string& name, std::string_view key, std::uint64_t after) {
+      return find_echo(parts_, name, key, after);
+    };
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
       if (parts_.env.rules.shared && (!hold || hold->file != rests_on)) {
@@ -254,6 +270,13 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       co_return std::unexpected(std::move(decided.error()));
     }
     decision = std::move(*decided);
+    if (!decision.need && are_coming_in(decision, *in_flight)) {
+      hold.reset();  // what comes in may need the transcript's lock
+      if (store::steady_ms() >= echo_deadline) co_return is_coming_in();
+      asio::steady_timer pause(parts_.env.io, echo_poll);
+      co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+      continue;
+    }
     if (!decision.need) {
       CO_TRY(parts_.flusher.check_usable(agent, decision));
       if (const decide::AgentState* memory = parts_.memory.of(agent); memory && makes_one_of(*memory, decision))

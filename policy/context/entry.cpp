@@ -293,6 +293,7 @@ void fit_words(Entry& entry, Content& content, std::string_view said, std::strin
     size.add_string(json::quote(names_of_attachments(attachments)));
     entry.fit = Fit::mended;
   }
+  if (entry.from_owner) size.points += static_cast<std::int64_t>(owner_mark.size());
   entry.word_tokens = size.tokens();
   size.add(content.results);
   entry.tokens = size.tokens();
@@ -314,6 +315,7 @@ Entry read_message(std::string_view message) {
     if (name == "tool_calls") tool_calls = member.value;
     if (name == "synthetic") entry.synthetic = member.value == "true";
     if (name == "summary") entry.summary = member.value == "true";
+    if (name == "fromMe") entry.from_owner = member.value == "true";
     if (name == "attachments") attachments = member.value;
     if (name == "status") entry.status = member.value;
     if (name == "status" || name == "entryIds") entry.marked = true;
@@ -345,6 +347,7 @@ Entry read_message(std::string_view message) {
   if (entry.role == Role::user && !entry.results.empty() && entry.results.size() == content.parts)
     entry.role = Role::tool;
   entry.person = entry.role == Role::user && !entry.synthetic && !entry.summary;
+  entry.from_owner = entry.from_owner && entry.person;
   fit_words(entry, content, said, attachments);
   return entry;
 }

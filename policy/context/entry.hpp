@@ -54,7 +54,7 @@ struct ToolResult {
   std::int64_t tokens = 0;     // estimated, of it alone
 };
 
-// What an entry of the daemon tells of a run (policy/runs/README.md, What is stored).
+// An entry sessiond.input or sessiond.run of a transcript, read (policy/context/README.md, In which order).
 struct RunNote {
   enum class What : std::uint8_t {
     input,   // sessiond.input: words were handed to the run
@@ -78,6 +78,7 @@ struct Entry {
   bool summary = false;      // it is half of a pair that summarises what came before
   bool checkpoint = false;   // it stands for the entries before it
   bool marked = false;       // it has members that a view adds: entryIds, status
+  bool from_owner = false;   // the owner of the account that the agent uses has typed it: it is shown with a mark
   bool interrupted = false;  // an assistant's message: what a run had said when it ended, without calls
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
@@ -109,7 +110,8 @@ bool is_blank_text(std::string_view part);
 
 // Returns a line for each attachment of a message that has no text: "[image]", "[file: report.pdf]".
 std::string names_of_attachments(std::string_view attachments);
-inline constexpr std::string_view no_output = "(no output)";          // in place of a result that is blank
+inline constexpr std::string_view no_output = "(no output)";  // in place of a result that is blank
+inline constexpr std::string_view owner_mark = "[sent by the account's owner] ";
 inline constexpr std::string_view empty_message = "(empty message)";  // in place of words that are blank
 
 // Counts the code points of a JSON string, given as it stands between its quotes.

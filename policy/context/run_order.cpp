@@ -140,7 +140,7 @@ class RunOrder {
            std::ranges::any_of(word.handed, [first](const Handed& handed) { return handed.seq > first; });
   }
 
-  // What other runs wrote behind the first input of the run is not what it was shown at first.
+  // Leaves out what other runs have written since the first input of this one: its first attempt was not shown it.
   void leave_out_other_runs() {
     if (!asked_attempts_) return;
     for (const auto& [attempts, stretch] : stretches_)
@@ -253,7 +253,7 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   }
   for (; next < moving.size(); ++next)
     if (moving[next] != nullptr) put(*moving[next]);
-  // What stands before the first shown entry was summarised, but for what the active run was handed.
+  // Entries before the first shown one are summarised. The inputs of the active run are shown all the same.
   const auto shown = conversation.before.begin() + static_cast<std::ptrdiff_t>(first_shown(conversation));
   const auto is_summarised = [&asked](const Line& line) {
     return line.type != "custom" && std::ranges::find(asked.active, line.id) == asked.active.end();

@@ -34,7 +34,7 @@ struct Order {
   std::vector<std::string> words{};  // the ids of entries that runs were handed
 };
 
-// What the order depends on: an entry that is a word, or that tells of a run.
+// One entry, as far as the order depends on it: a word of a person, or an entry about a run.
 struct Mark {
   std::uint64_t seq = 0;
   std::string id{};

@@ -32,11 +32,27 @@ std::optional<std::string> mended_part(std::string_view part, bool is_result) {
   return mended == content ? std::string(part) : json::apply(part, {.set = {{"content", std::move(mended)}}});
 }
 
+// Returns the content of words that the account's owner has typed, with a mark of that.
+std::string marked(std::string_view content) {
+  if (content.starts_with('"')) return json::quote(std::string(owner_mark) + json::as_string(content).value_or(""));
+  bool is_marked = false;
+  std::string parts = json::change_elements(content, [&is_marked](std::string_view part) {
+    if (is_marked || !part.starts_with('{') || json::string_at(part, "type") != "text")
+      return std::optional<std::string>(part);
+    is_marked = true;
+    const std::string text = std::string(owner_mark) + json::string_at(part, "text").value_or("");
+    return std::optional(json::apply(part, {.set = {{"text", json::quote(text)}}}));
+  });
+  if (is_marked) return parts;
+  return "[" + text_part(owner_mark) + (parts == "[]" ? "" : ",") + parts.substr(1);
+}
+
 }  // namespace
 
 std::string mended(const Entry& entry) {
   const auto with = [&entry](std::string content) {
-    return json::apply(entry.message, {.set = {{"content", std::move(content)}}, .unset = {"text"}});
+    if (entry.from_owner) content = marked(content);
+    return json::apply(entry.message, {.set = {{"content", std::move(content)}}, .unset = {"text", "fromMe"}});
   };
   const auto said = json::find(entry.message, "text");
   if (entry.content.empty() && said && !is_blank(*said)) return with(std::string(*said));
@@ -49,6 +65,8 @@ std::string mended(const Entry& entry) {
       return mended_part(part, is_result);
     });
     if (parts != "[]") return with(std::move(parts));
+  } else if (entry.fit == Fit::as_it_is) {
+    return with(std::string(entry.content));
   }
   if (!entry.calls.empty()) return with("null");  // OpenAI's: the calls are a member of their own
   const auto attachments = json::find(entry.message, "attachments");

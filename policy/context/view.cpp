@@ -129,8 +129,8 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std
       repaired.push_back({.entry_id = line.id, .why = "blank_message"});
       continue;
     }
-    if (row.entry.fit == Fit::mended) {
-      repaired.push_back({.entry_id = line.id, .why = "blank_text"});
+    if (row.entry.fit == Fit::mended) repaired.push_back({.entry_id = line.id, .why = "blank_text"});
+    if (row.entry.fit == Fit::mended || row.entry.from_owner) {
       const std::string_view status = row.entry.status;
       rows.replace(row, mended(row.entry));
       row.entry.status = status;  // that of the text as it was

@@ -31,7 +31,7 @@ struct Line {
   bool waits = false;     // for a run
 };
 
-// What the order of a conversation depends on beside its entries: the runs of its session as they are.
+// The runs of a session as they are now. The order of its conversation depends on them and on its entries.
 struct OrderAsked {
   std::vector<std::string> waiting{};  // ids of words that wait for a run, in the order of the queue
   std::vector<std::string> active{};   // of those that the active run was handed

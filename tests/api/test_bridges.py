@@ -340,17 +340,13 @@ class Changed(Bridge):
         self.receive("m2", text="/new")
         self.changed("reactions", "bot.1", emoji="late", **{"from": "U1"})
 
-    def test_an_ack_hides_no_message_of_a_person(self):
+    def test_an_ack_hides_no_message_that_was_there_before_it_was_answered(self):
         self.adopt()
         got = self.receive("m1", text="question")
         key = got["sessionKey"]
         self.answer_out(key, "m1")  # a guess, or a platform that counts anew
         self.assertEqual([m["id"] for m in self.find("m1")], [got["messageId"]])
-        self.answer_out(key, "m2")
-        second = self.receive("m2", text="said after the ack")
-        self.assertNotIn("duplicate", second)
-        self.assertEqual([m["id"] for m in self.find("m2")], [second["messageId"]])
-        self.assertTrue(self.receive("m2", status=200)["duplicate"])
+        self.assertEqual(self.chat(key), [("question", False, False), ("out", False, False)])
         # from a session that is somewhere else
         other = self.receive("x1", chatType="group", activate=True)["sessionKey"]
         self.answer_out(other, "m3")

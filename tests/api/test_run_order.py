@@ -163,7 +163,8 @@ class RunOrder(RunsCase):
         self.counted(key)
         entry = [m for m in self.messages(key) if m["type"] == "compaction"][-1]
         file = [m["id"] for m in self.messages(key)]
-        self.assertEqual(entry["details"], {"firstShown": plan["firstKeptEntryId"]})
+        self.assertEqual(entry["details"]["firstShown"], plan["firstKeptEntryId"])
+        self.assertTrue(all(file.index(run) < file.index(entry["firstKeptEntryId"]) for run in entry["details"]["runs"]), "the runs that it cuts")
         kept = [m["id"] for m in self.messages(key)[file.index(entry["firstKeptEntryId"]):]]
         self.assertIn(plan["firstKeptEntryId"], kept, "who reads by the file loses none")
         self.assertEqual(self.shown(key, f"&run={active['runId']}")[-1], "q5")

@@ -39,7 +39,7 @@ class Story {
     put_in_order(conversation, asked);
     return conversation;
   }
-  // What a model is shown: the texts.
+  // Returns the texts that a model is shown, with a space between them.
   std::string shown(const OrderAsked& asked = {}) const {
     const Conversation conversation = read(asked);
     std::string out;

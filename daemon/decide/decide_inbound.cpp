@@ -237,11 +237,11 @@ class InboundDecision {
       first_event_ = builder_.out.events.size();
       TRY(auto done, append_entries(builder_, session, append, lines_, fresh));
       if (builder_.out.need) return std::move(builder_.out);
-      take_counters(builder_, session, first_event_);
       appended = std::move(done);
     }
-    const std::string run =
-        appended && activate_ && context_.rules->runs.on_inbound ? place_run(session, *appended) : "null";
+    const bool answers = appended && activate_ && context_.rules->runs.on_inbound;
+    if (answers) take_counters(builder_, session, first_event_);  // a run changes the entry further
+    const std::string run = answers ? place_run(session, *appended) : "null";
     if (builder_.out.need) return std::move(builder_.out);
     if (appended) tell(send, run);
     std::string& body = builder_.out.body;

@@ -215,8 +215,10 @@ Result<void> remove_echoes(DecisionBuilder& builder, Session& session, const std
   }
   for (const MessagePlace& place : places) {
     if (!is_there(builder.state(), session, place)) continue;
-    TRY(change(builder, session, ChangeMessage::What::remove, place,
-               fmt::format(R"({{"target":{},"own":true}})", target_json(place)), lines));
+    json::ObjectWriter data;
+    data.raw("target", target_json(place));
+    data.boolean("own", true);
+    TRY(change(builder, session, ChangeMessage::What::remove, place, data.text(), lines));
     if (builder.out.need) return {};
   }
   if (current.empty()) return {};

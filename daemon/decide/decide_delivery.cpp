@@ -92,7 +92,7 @@ Result<void> note_sent(DecisionBuilder& builder, Session& session, const Deliver
 }
 
 // Finds what a platform has shown the bridge of the agent's message before the bridge acknowledged it. What came before
-// the delivery was made is no echo, but a message of a person whose id is told wrongly.
+// the delivery was made is not an echo: it is a message of a person, and the bridge tells a wrong id.
 std::vector<MessagePlace> find_echoes(DecisionBuilder& builder, const Delivery& delivery) {
   std::vector<MessagePlace> echoes;
   if (!builder.context().find_echo) return echoes;

@@ -110,8 +110,8 @@ struct Context {
   // Tells whether a session of another agent has this SDK session id. Nothing: Need::What::sdk_session finds out.
   // Empty: there is no other agent.
   std::function<std::optional<bool>(std::string_view id)> sdk_id_elsewhere{};
-  // Finds a message that came into the session `key` under this name (platform_message.hpp), with the event `after` or
-  // later. Empty: none is known.
+  // Finds a message that came into the session `key` under this name (platform_message.hpp), behind the event `after`.
+  // Empty: none is known.
   std::function<std::optional<MessagePlace>(const std::string& name, std::string_view key, std::uint64_t after)>
       find_echo{};
   Sight sight{};

@@ -5,6 +5,17 @@
 #include "store/names.hpp"
 
 namespace sessiond::decide {
+namespace {
+
+void write_place(json::ObjectWriter& out, const MessagePlace& place) {
+  out.string("sessionKey", place.key);
+  out.string("sessionId", place.session_id);
+  out.string_or_null("topic", place.topic);
+  out.integer("seq", static_cast<std::int64_t>(place.seq));
+  out.string("messageId", place.entry_id);
+}
+
+}  // namespace
 
 std::string platform_name(std::string_view agent, std::string_view channel, std::string_view account,
                           std::string_view peer, std::string_view id) {
@@ -31,18 +42,18 @@ std::optional<MessagePlace> read_place(std::string_view answer) {
 
 std::string place_json(const MessagePlace& place) {
   json::ObjectWriter out;
-  out.string("sessionKey", place.key);
-  out.string("sessionId", place.session_id);
-  out.string_or_null("topic", place.topic);
-  out.integer("seq", static_cast<std::int64_t>(place.seq));
-  out.string("messageId", place.entry_id);
+  write_place(out, place);
   return out.text();
 }
 
 std::string own_message_json(const MessagePlace& place) {
-  std::string reply = place_json(place);
-  reply.pop_back();
-  return reply + R"(,"activate":false,"run":null,"own":true,"duplicate":true})";
+  json::ObjectWriter out;
+  write_place(out, place);
+  out.boolean("activate", false);
+  out.raw("run", "null");
+  out.boolean("own", true);
+  out.boolean("duplicate", true);
+  return out.text();
 }
 
 MessagePlace place_of(const Delivery& delivery) {

@@ -102,7 +102,7 @@ class Queue {
   }
 
  private:
-  // What it has lost waits no more.
+  // Records the inputs that the shortened run has lost: they are words that no run was handed.
   void record_lost() {
     const auto end = shortened_->input.begin() + lost_by(*shortened_);
     decide::record_lost(builder_, session_, *shortened_, {shortened_->input.begin(), end}, full_);

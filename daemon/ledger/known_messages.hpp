@@ -53,7 +53,8 @@ struct KnownMessage {
 // idempotency_in_flight when the same message is being committed. Marks the scopes of a new one as in flight.
 Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& wanted, InFlight& in_flight);
 
-// Finds a message that came into this session under a name which a message that went out gets now. decide::Context
+// Finds a message that came into the session `key`, behind the event `after`, under a name which a message that went
+// out gets now.
 std::optional<decide::MessagePlace> find_echo(const LedgerParts& parts, const std::string& name, std::string_view key,
                                               std::uint64_t after);
 

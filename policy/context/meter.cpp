@@ -1,6 +1,7 @@
 #include "policy/context/meter.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "policy/context/doom_loop.hpp"
@@ -29,7 +30,7 @@ std::string to_text(const LooseWords& words) {
   for (const LooseWords::Word& word : words.known()) {
     if (known.size() > 1) known += ',';
     json::ObjectWriter one(known);
-    one.string("id", word.id);
+    one.integer("id", std::bit_cast<std::int64_t>(word.id));
     one.integer("tokens", word.tokens);
     one.boolean("putLast", word.put_last);
     one.close();
@@ -44,7 +45,7 @@ std::string to_text(const LooseWords& words) {
 LooseWords words_of(std::string_view object) {
   std::vector<LooseWords::Word> known;
   for (const std::string_view word : json::elements(json::find(object, "known").value_or("[]")))
-    known.push_back({.id = json::string_at(word, "id").value_or(""),
+    known.push_back({.id = std::bit_cast<std::uint64_t>(json::int_at(word, "id").value_or(0)),
                      .tokens = json::int_at(word, "tokens").value_or(0),
                      .put_last = json::find(word, "putLast") == "true"});
   return LooseWords::resumed(std::move(known), json::int_at(object, "tokens").value_or(0),
@@ -64,17 +65,23 @@ void Meter::begin(std::string id, std::int64_t at, std::int64_t tokens) {
   *this = {.checkpoint = std::move(id), .checkpoint_at = at, .estimated = tokens};
 }
 
+std::uint64_t LooseWords::number_of(std::string_view id) {
+  std::uint64_t number = 0xcbf29ce484222325;  // FNV-1a
+  for (const char byte : id) number = (number ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return number;
+}
+
 void LooseWords::add(Word word) {
   tokens_ = policy::add_counted(tokens_, word.tokens);
   ++count_;
   if (known_.size() == most_loose) known_.erase(known_.begin());
-  known_.push_back(std::move(word));
+  known_.push_back(word);
 }
 
 std::optional<LooseWords::Word> LooseWords::take(std::string_view id) {
-  const auto found = std::ranges::find(known_, id, &Word::id);
+  const auto found = std::ranges::find(known_, number_of(id), &Word::id);
   if (found == known_.end()) return {};
-  Word word = std::move(*found);
+  const Word word = *found;
   known_.erase(found);
   tokens_ -= word.tokens;
   --count_;
@@ -82,11 +89,11 @@ std::optional<LooseWords::Word> LooseWords::take(std::string_view id) {
 }
 
 bool LooseWords::contains(std::string_view id) const {
-  return std::ranges::find(known_, id, &Word::id) != known_.end();
+  return std::ranges::find(known_, number_of(id), &Word::id) != known_.end();
 }
 
 bool LooseWords::is_put_last(std::string_view id) const {
-  const auto found = std::ranges::find(known_, id, &Word::id);
+  const auto found = std::ranges::find(known_, number_of(id), &Word::id);
   return found != known_.end() && found->put_last;
 }
 
@@ -125,7 +132,7 @@ void Meter::take_note(const RunNote& note) {
       misplaced = misplaced || note.blocked || last.is_put_last(id) || held.is_put_last(id);
     } else if (auto word = held.take(id)) {
       count_words(word->tokens, 1, true);
-      last.add(std::move(*word));
+      last.add(*word);
     } else if (note.retry_of.empty() && !last.contains(id)) {
       misplaced = true;
     }
@@ -150,13 +157,13 @@ Taken Meter::add(std::string_view id, const Entry& entry, std::int64_t doom_coun
     return {};
   }
   if (entry.is_word()) {
-    LooseWords::Word word{.id = std::string(id), .tokens = entry.tokens, .put_last = put_last};
+    const LooseWords::Word word{.id = LooseWords::number_of(id), .tokens = entry.tokens, .put_last = put_last};
     if (entry.person && runs.any()) {
-      held.add(std::move(word));
+      held.add(word);
     } else {
       count_words(entry.tokens, 1, entry.person);
       if (!entry.person) last = {};  // it parts the turns of those before it from what comes
-      last.add(std::move(word));
+      last.add(word);
     }
     return {};
   }

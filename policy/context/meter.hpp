@@ -30,14 +30,16 @@ inline constexpr std::size_t most_compared = 64;
 // Of the words that may go to another place, more are not remembered by their ids.
 inline constexpr std::size_t most_loose = 64;
 
-// Words of which a run may be handed some. Beyond most_loose the ids of the oldest are forgotten.
+// Words of which a run may be handed some. Beyond most_loose the ids of the oldest are forgotten. Appends copy it, so
+// ids are kept as numbers.
 class LooseWords {
  public:
   struct Word {
-    std::string id{};
+    std::uint64_t id = 0;  // number_of()
     std::int64_t tokens = 0;
     bool put_last = false;  // it stands elsewhere once it waits no more
   };
+  static std::uint64_t number_of(std::string_view id);  // the same on every machine
   void add(Word word);
   // Takes one out. Nothing: it is not among them, or its id is forgotten.
   std::optional<Word> take(std::string_view id);

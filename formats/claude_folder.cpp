@@ -27,8 +27,7 @@ class PathEntries {
     const std::string id = transcripts::entry_id(read.line, seq);
     time_ = read.time().value_or(time_);
     if (read.type != "message") return put(std::string(read.line), id);
-    const auto change = changes_.find(id);
-    const auto* changed = change == changes_.end() ? nullptr : &change->second;
+    const auto* changed = changes_.of(seq, id);
     const auto message = read.message(changed);
     if (!message && changed != nullptr && changed->deleted) return without(seq, "message that was deleted");
     return put(fmt::format(R"({{"type":"message","message":{}}})", message ? *message : std::string(read.body)), id);
@@ -91,8 +90,7 @@ Result<void> ClaudeCodeFolder::convert() {
   TRY(const fs::path stored, transcript_->flushed());
   TRY(const auto transcript, transcripts::Transcript::open(stored, {}));
   TRY(const auto path, transcripts::read_path(*transcript));
-  TRY(const auto changes,
-      transcripts::read_changes(*transcript, transcripts::transcript_name(head_.id, head_.topic), nullptr));
+  TRY(const auto changes, transcripts::read_changes(*transcript, transcripts::transcript_name(head_.id, head_.topic)));
   ClaudeCodeFile out(head_.topic ? fmt::format("{}-topic-{}", head_.id, *head_.topic) : head_.id, cwd_);
   const fs::path file = options().dir / out.path();
   if (!options().replaces && store::stat_of(file))

@@ -38,7 +38,7 @@ constexpr std::array<Fields, 9> fields_by_type{
        "providerOverride", "modelOverride", "authProfileOverride", "modelProvider", "model",
        // how the agent runs
        "execHost", "execSecurity", "execAsk", "execNode", "thinkingLevel", "verboseLevel", "reasoningLevel",
-       "elevatedLevel", "lastHeartbeatText", "compactInstructions", "agentRef", "firstMessage"}},
+       "elevatedLevel", "lastHeartbeatText", "compactInstructions", "agentRef", "firstMessage", "firstMessageId"}},
      {Type::mode, {"permissionMode"}},
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
@@ -68,14 +68,15 @@ constexpr std::array<Choice, 8> choices{
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
-constexpr std::array<std::string_view, 15> imported{
-    "previousSessions", "sessionStartedAt", "sessionId",    "createdAt",   "updatedAt",
-    "messageCount",     "inputTokens",      "outputTokens", "totalTokens", "compactionCount",
-    "spawnedBy",        "spawnDepth",       "firstMessage", "forkedFrom",  "costMicrocents"};
+constexpr std::array<std::string_view, 16> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
+    "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth",
+    "firstMessage",     "firstMessageId",   "forkedFrom",  "costMicrocents"};
 
-// Fields in which the daemon keeps how a session's runs stand (policy/runs), and which messages wait for an answer.
-constexpr std::array<std::string_view, 6> of_runs{"status",    "activeRun",    "runCount",
-                                                  "turnCount", "allowedTools", "needs"};
+// Fields in which the daemon keeps how a session's runs stand (policy/runs), which messages wait for an answer, and
+// from which sessions messages were copied.
+constexpr std::array<std::string_view, 7> of_daemon{"status",       "activeRun", "runCount",  "turnCount",
+                                                    "allowedTools", "needs",     "copiedFrom"};
 
 template <std::size_t N>
 bool is_among(const std::array<std::string_view, N>& names, std::string_view field) {
@@ -184,7 +185,7 @@ void check_members(std::string_view field, std::string_view raw, const std::stri
 
 }  // namespace
 
-bool never_imported(std::string_view field) { return never(field) || is_among(of_runs, field); }
+bool never_imported(std::string_view field) { return never(field) || is_among(of_daemon, field); }
 bool read_only(std::string_view field) { return never_imported(field) || is_among(imported, field); }
 
 Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string_view pointer_prefix,
@@ -210,7 +211,8 @@ Result<void> check_entry_edit(const json::Edit& edit, Import import, std::string
 
 void drop_unchanged_run_fields(json::Edit& edit, std::string_view before) {
   std::erase_if(edit.set, [&](const json::Edit::Set& member) {
-    return is_among(of_runs, member.name) && json::same(json::find(before, member.name).value_or("null"), member.value);
+    return is_among(of_daemon, member.name) &&
+           json::same(json::find(before, member.name).value_or("null"), member.value);
   });
 }
 

@@ -21,6 +21,7 @@ constexpr std::size_t max_encoded_topic_bytes = 80;
 constexpr std::string_view topic_mark = "-topic-";
 constexpr std::string_view stream_mark = "stream:";
 constexpr std::string_view log_folder = "logs/";  // no transcript's name has a slash
+constexpr std::string_view changes_folder = "changes/";
 constexpr std::string_view transcript_extension = ".jsonl";
 
 bool is_lower_alnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
@@ -203,7 +204,13 @@ std::string log_file(std::string_view session_id) {
   return std::string(log_folder).append(session_id).append(transcript_extension);
 }
 
+std::string changes_file(std::string_view session_id, std::string_view topic) {
+  return std::string(changes_folder).append(transcript_file(session_id, topic));
+}
+
 bool is_log_file(std::string_view file) { return file.starts_with(log_folder); }
+
+bool is_beside(std::string_view file) { return is_log_file(file) || file.starts_with(changes_folder); }
 
 bool is_stream_file(std::string_view session_id, std::string_view file) {
   const auto topic = topic_of_file(session_id, file);

@@ -74,10 +74,14 @@ std::string transcript_file(std::string_view session_id, std::string_view topic)
 std::optional<std::string> topic_of_file(std::string_view session_id, std::string_view file);
 // Tells whether a file is the transcript of a stream. Its entries are no messages of the session.
 bool is_stream_file(std::string_view session_id, std::string_view file);
-// The log of a session (decide/session_log.hpp), where transcripts are named: logs/<sessionId>.jsonl. It lies in a
-// folder of its own (ledger::Paths::file), since it is no transcript. The session id must have passed check_session_id.
+// Files beside transcripts, where transcripts are named. Each kind lies in a folder of its own (ledger::file_path). The
+// session id must have passed check_session_id.
+//   logs/<sessionId>.jsonl      the log of a session (decide/session_log.hpp)
+//   changes/<transcript_file>   what people did to the messages of a transcript later (transcripts/changes.hpp)
 std::string log_file(std::string_view session_id);
+std::string changes_file(std::string_view session_id, std::string_view topic);
 bool is_log_file(std::string_view file);
+bool is_beside(std::string_view file);
 // Whether this is a lock or a temporary file of a write: <file>.lock, <file>.lock.<pid>.<random>, <file>.tmp,
 // <file>.tmp.old. Transcripts, archives and files put aside never are, whatever dots a session id has.
 bool is_passing(std::string_view name);

@@ -7,6 +7,7 @@
 #include "policy/context/entry.hpp"
 #include "store/json/raw_json.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/entry_shape.hpp"
 
 namespace sessiond::transcripts {
 namespace {
@@ -25,31 +26,42 @@ void begin_member(std::string& object, std::string_view name) {
 
 }  // namespace
 
-std::string transcript_name(std::string_view session_id, const std::optional<std::string>& topic) {
-  return std::string(session_id).append(1, '\n').append(topic.value_or(""));
-}
-
-void Changes::add(std::string_view line, std::uint64_t seq) {
-  const std::string type = json::string_at(line, "customType").value_or("");
+std::optional<ChangeTarget> target_in(std::string_view line) {
   constexpr std::string_view prefix = "sessiond.";
-  if (!type.starts_with(prefix)) return;
-  const std::string_view what = std::string_view(type).substr(prefix.size());
-  if (what != "edit" && what != "delete" && what != "reaction") return;
+  if (!line.contains(prefix)) return {};
+  const std::string type = json::string_at(line, "customType").value_or("");
+  ChangeTarget out;
+  for (const std::string_view what : {"edit", "delete", "reaction"})
+    if (type.starts_with(prefix) && std::string_view(type).substr(prefix.size()) == what) out.what = what;
+  if (out.what.empty()) return {};
   const std::string_view data = json::find(line, "data").value_or("{}");
   const std::string_view target =
       json::kind(data) == json::Kind::object ? json::find(data, "target").value_or("{}") : std::string_view("{}");
-  if (json::kind(target) != json::Kind::object) return;
+  if (json::kind(target) != json::Kind::object) return {};
   const auto id = json::string_at(target, "id");
   const auto session_id = json::string_at(target, "sessionId");
-  if (!id || !session_id) return;
-  Change& change = by_transcript_[transcript_name(*session_id, json::string_at(target, "topic"))][*id];
-  if (what == "edit") {
+  if (!id || !session_id) return {};
+  out.origin = transcript_name(*session_id, json::string_at(target, "topic"));
+  out.id = *id;
+  return out;
+}
+
+void Changes::add(std::string_view line, std::uint64_t seq) {
+  const auto target = target_in(line);
+  if (!target) {
+    has_copies_ = has_copies_ || json::string_at(line, "customType") == "sessiond.copied";
+    return;
+  }
+  Change& change = by_transcript_[target->origin][target->id];
+  if (target->what == "edit") {
     change.edit = seq;
-  } else if (what == "delete") {
-    change.deleted = true;
-  } else if (const auto emoji = json::string_at(data, "emoji")) {
-    change.reactions[*emoji][who(json::find(data, "from").value_or("null"))] =
-        !json::as_bool(json::find(data, "removed").value_or("false")).value_or(false);
+  } else if (target->what == "delete") {
+    if (!change.deleted) change.deleted = seq;
+  } else {
+    const std::string_view data = json::find(line, "data").value_or("{}");
+    if (const auto emoji = json::string_at(data, "emoji"))
+      change.reactions[*emoji][who(json::find(data, "from").value_or("null"))] =
+          !json::as_bool(json::find(data, "removed").value_or("false")).value_or(false);
   }
 }
 
@@ -65,7 +77,7 @@ std::string Changes::to_json() const {
     out += '{';
     for (const auto& [id, change] : changes) {
       begin_member(out, id);
-      out += change.deleted ? R"({"deleted":true)" : R"({"deleted":false)";
+      out += change.deleted ? fmt::format(R"({{"deleted":{})", *change.deleted) : R"({"deleted":null)";
       if (change.edit) out += fmt::format(R"(,"edit":{})", *change.edit);
       out += R"(,"reactions":{)";
       for (const auto& [emoji, people] : change.reactions) {
@@ -91,7 +103,8 @@ Changes Changes::from_json(std::string_view text) {
     for (const json::Member& entry : json::members(transcript.value)) {
       Change& change = changes[json::unescape(entry.name)];
       if (const auto edit = json::int_at(entry.value, "edit")) change.edit = static_cast<std::uint64_t>(*edit);
-      change.deleted = json::find(entry.value, "deleted") == "true";
+      if (const auto deleted = json::int_at(entry.value, "deleted"))
+        change.deleted = static_cast<std::uint64_t>(*deleted);
       for (const json::Member& emoji : json::members(json::find(entry.value, "reactions").value_or("{}")))
         for (const json::Member& person : json::members(emoji.value))
           change.reactions[json::unescape(emoji.name)][json::unescape(person.name)] = person.value == "true";
@@ -100,14 +113,29 @@ Changes Changes::from_json(std::string_view text) {
   return out;
 }
 
-void add_later(ShownChanges& onto, const ShownChanges& later) {
-  for (const auto& [id, change] : later) {
-    ShownChange& there = onto[id];
-    if (!change.edit.empty()) there.edit = change.edit;
-    there.deleted = there.deleted || change.deleted;
-    for (const auto& [emoji, people] : change.reactions)
-      for (const auto& [person, stands] : people) there.reactions[emoji][person] = stands;
-  }
+void add_later(ShownChange& onto, ShownChange later) {
+  if (!later.edit.empty()) onto.edit = std::move(later.edit);
+  onto.deleted = onto.deleted || later.deleted;
+  if (later.at) onto.at = later.at;
+  for (const auto& [emoji, people] : later.reactions)
+    for (const auto& [person, stands] : people) onto.reactions[emoji][person] = stands;
+}
+
+void ShownChanges::add(std::string_view origin, const std::string& id, ShownChange later) {
+  auto there = by_origin_.find(origin);
+  if (there == by_origin_.end()) there = by_origin_.try_emplace(std::string(origin)).first;
+  add_later(there->second[id], std::move(later));
+}
+
+const ShownChange* ShownChanges::of(std::uint64_t seq, std::string_view id) const {
+  return by_origin_.empty() ? nullptr : of_origin(origins_.at(seq), id);
+}
+
+const ShownChange* ShownChanges::of_origin(std::string_view origin, std::string_view id) const {
+  const auto there = by_origin_.find(origin);
+  if (there == by_origin_.end()) return nullptr;
+  const auto change = there->second.find(id);
+  return change == there->second.end() ? nullptr : &change->second;
 }
 
 std::string edit_in(std::string_view line) {
@@ -136,6 +164,40 @@ std::optional<std::string> changed_message(std::string_view message, const Shown
   }
   if (json::find(message, "text")) edit.remove("text");
   return json::apply(message, edit);
+}
+
+std::optional<std::string> changed_line(std::string_view line, std::uint64_t seq, const ShownChanges& changes) {
+  if (changes.empty()) return {};
+  std::string held;
+  const std::string_view sent = json::as_sent(line, held);
+  if (const auto target = target_in(sent)) {
+    const ShownChange* change = target->what == "edit" ? changes.of_origin(target->origin, target->id) : nullptr;
+    const std::string_view data = json::find(sent, "data").value_or("{}");
+    if (change == nullptr || (!change->deleted && change->edit == data)) return {};
+    json::Edit edit;
+    edit.put("data", json::apply(data, {.set = {}, .unset = {"text", "content"}}));
+    return json::apply(sent, edit);
+  }
+  const ShownChange* change = changes.of(seq, entry_id(line, seq));
+  const EntryFields fields = read_fields(sent);
+  const bool is_nested = fields.shape == EntryShape::nested;
+  if (change == nullptr || (!is_nested && fields.shape != EntryShape::flat)) return {};
+  const std::string_view message = is_nested ? fields.message : sent;
+  auto changed = changed_message(message, *change);
+  json::Edit mark;
+  if (change->deleted) {
+    mark.put("deleted", "true");
+    for (const char* name : {"attachments", "mediaUrls"}) mark.remove(name);
+    if (!changed) {
+      for (const char* name : {"content", "text"}) mark.remove(name);
+      changed = std::string(message);
+    }
+  }
+  changed = json::apply(*changed, mark);
+  if (!is_nested) return changed;
+  json::Edit edit;
+  edit.put("message", *std::move(changed));
+  return json::apply(sent, edit);
 }
 
 std::string reactions_member(const ShownChange& change) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
+#include <limits>
 #include <map>
 #include <ranges>
 
@@ -176,14 +178,71 @@ Result<context::Conversation> read_shown(Source& source, const Landmarks& marks,
   return out;
 }
 
+Result<Origins> origins_of(Transcript& source, const std::string& name) {
+  TRY(const std::string header, source.header());
+  return Origins::read(name, header);
+}
+Result<Origins> origins_of(const MemoryTranscript& /*source*/, const std::string& name) { return Origins(name); }
+
+Result<Transcript*> changes_beside(Transcript& source, std::string_view origin) { return source.changes(origin); }
+Result<Transcript*> changes_beside(const MemoryTranscript& /*source*/, std::string_view /*origin*/) { return nullptr; }
+
+using EntryIds = std::set<std::string, std::less<>>;
+using Names = std::set<std::string, std::less<>>;
+
+// Returns the ids of the lines, and of the messages that they change.
+EntryIds ids_told_by(const std::vector<StoredLine>& lines) {
+  EntryIds ids;
+  for (const auto& [seq, line] : lines) {
+    ids.insert(entry_id(line, seq));
+    if (auto target = target_in(line)) ids.insert(std::move(target->id));
+  }
+  return ids;
+}
+
+// Returns the names of the transcripts in which messages were first written that the lines tell edits of.
+Names origins_told_by(const std::vector<StoredLine>& lines) {
+  Names names;
+  for (const StoredLine& line : lines)
+    if (line.line.contains("sessiond.edit"))
+      if (auto target = target_in(line.line)) names.insert(std::move(target->origin));
+  return names;
+}
+
+// The messages of which changes are asked for. Found out once it is known that there are changes.
+class Wanted {
+ public:
+  Wanted() = default;  // all of the transcript
+  explicit Wanted(std::function<EntryIds()> ids) : call_(std::move(ids)) {}
+  explicit Wanted(const std::vector<StoredLine>& lines)
+      : call_([&lines] { return ids_told_by(lines); }), lines_(&lines) {}
+
+  const EntryIds* ids() {  // null: all
+    if (call_ && !ids_) ids_ = call_();
+    return ids_ ? &*ids_ : nullptr;
+  }
+  // Names transcripts besides those in which the transcript's own messages were first written.
+  Names others() const { return lines_ != nullptr ? origins_told_by(*lines_) : Names(); }
+
+ private:
+  std::function<EntryIds()> call_{};
+  const std::vector<StoredLine>* lines_ = nullptr;
+  std::optional<EntryIds> ids_{};
+};
+
+// Adds what `source` tells of messages that were first written in the transcript `origin`.
 template <class Source>
-Result<ShownChanges> changes_in(Source& source, const Landmarks& marks, std::string_view name, const EntryIds* ids) {
-  ShownChanges shown;
-  const Changes::ById* there = marks.changes.of(name);
-  if (there == nullptr) return shown;
+Result<void> add_changes(Source& source, const Changes& changes, std::string_view origin, Wanted& wanted, bool is_own,
+                         ShownChanges& shown) {
+  const Changes::ById* there = changes.of(origin);
+  if (there == nullptr) return {};
+  const auto seq_of = [is_own](const Change& change) -> std::optional<std::uint64_t> {
+    return is_own ? std::max(change.edit, change.deleted) : std::nullopt;
+  };
+  const EntryIds* ids = wanted.ids();
   std::map<std::uint64_t, std::string> edits;  // ids, by the seq of the entry with the text
   const auto take = [&](const std::string& id, const Change& change) {
-    shown[id] = {.deleted = change.deleted, .reactions = change.reactions};
+    shown.add(origin, id, {.deleted = change.deleted.has_value(), .reactions = change.reactions, .at = seq_of(change)});
     if (change.edit) edits.emplace(*change.edit, id);
   };
   if (ids == nullptr)
@@ -194,41 +253,90 @@ Result<ShownChanges> changes_in(Source& source, const Landmarks& marks, std::str
   std::vector<SeqSpan> spans;
   spans.reserve(edits.size());
   for (const auto& [seq, id] : edits) spans.push_back({seq, seq});
-  TRY(source.each(spans, [&](std::uint64_t seq, std::string_view line) {
-    shown[edits.at(seq)].edit = edit_in(line);
+  return source.each(spans, [&](std::uint64_t seq, std::string_view line) {
+    shown.add(origin, edits.at(seq), {.edit = edit_in(line)});
     return true;
-  }));
+  });
+}
+
+// `own`: what the transcript itself tells. `is_now`: also what was decided elsewhere.
+template <class Source>
+Result<ShownChanges> changes_in(Source& source, const Changes& own, const std::string& name, Wanted wanted,
+                                bool is_now) {
+  TRY(const Origins origins, origins_of(source, name));
+  ShownChanges shown(origins);
+  std::vector<std::string_view> names = origins.names();
+  const Names others = own.empty() ? Names() : wanted.others();
+  for (const std::string& other : others)
+    if (std::ranges::find(names, other) == names.end()) names.emplace_back(other);
+  for (const std::string_view origin : names) {
+    TRY(add_changes(source, own, origin, wanted, true, shown));
+    if (!is_now) continue;
+    TRY(Transcript* const beside, changes_beside(source, origin));
+    if (beside == nullptr) continue;
+    TRY(const Landmarks* marks, beside->landmarks());
+    TRY(add_changes(*beside, marks->changes, origin, wanted, false, shown));
+  }
   return shown;
 }
 
-// Gives the messages of a conversation their newest text, and takes out those that were deleted.
+// Returns whether a message of the transcript was edited or deleted, at any time and place.
+Result<bool> was_changed(Transcript& source, const Landmarks& marks, const std::string& name) {
+  TRY(const Origins origins, origins_of(source, name));
+  const auto tells = [](const Changes& changes, std::string_view origin) {
+    const Changes::ById* there = changes.of(origin);
+    return there != nullptr &&
+           std::ranges::any_of(*there, [](const auto& one) { return one.second.edit || one.second.deleted; });
+  };
+  for (const std::string_view origin : origins.names()) {
+    if (tells(marks.changes, origin)) return true;
+    TRY(Transcript* const beside, source.changes(origin));
+    if (beside == nullptr) continue;
+    TRY(const Landmarks* there, beside->landmarks());
+    if (tells(there->changes, origin)) return true;
+  }
+  return false;
+}
+Result<bool> was_changed(const MemoryTranscript& /*source*/, const Landmarks& marks, const std::string& name) {
+  const Changes::ById* there = marks.changes.of(name);
+  return there != nullptr &&
+         std::ranges::any_of(*there, [](const auto& one) { return one.second.edit || one.second.deleted; });
+}
+
+// Gives the messages of a conversation their newest text, and leaves nothing of those that were deleted.
 template <class Source>
 Result<void> show_changes(Source& source, const Landmarks& marks, const ReadLimits& limits,
                           context::Conversation& conversation) {
-  const Changes::ById* there = marks.changes.of(limits.name);
-  if (there == nullptr && (limits.later == nullptr || limits.later->empty())) return {};
-  EntryIds ids;
-  for (const auto* lines : {&conversation.before, &conversation.after})
-    for (const context::Line& line : *lines)
-      if (there != nullptr && there->contains(line.id)) ids.insert(line.id);
+  if (limits.name.empty()) return {};
+  const auto shown_ids = [&conversation] {
+    EntryIds ids;
+    for (const auto* lines : {&conversation.before, &conversation.after})
+      for (const context::Line& line : *lines)
+        if (line.type == "message") ids.insert(line.id);
+    return ids;
+  };
   Landmarks then;  // has only the changes up to `through`
-  if (limits.through && !ids.empty()) {
+  if (limits.through) {
     const std::vector<SeqSpan> span{{0, *limits.through}};
     TRY(source.each(span, [&](std::uint64_t seq, std::string_view line) {
       if (entry_type(line) == "custom") then.changes.add(line, seq);
       return true;
     }));
   }
-  TRY(auto changes, changes_in(source, limits.through ? then : marks, limits.name, &ids));
-  if (limits.later != nullptr) add_later(changes, *limits.later);
+  TRY(const ShownChanges changes, changes_in(source, limits.through ? then.changes : marks.changes, limits.name,
+                                             Wanted(shown_ids), !limits.through));
+  if (changes.empty()) return {};
   for (auto* lines : {&conversation.before, &conversation.after})
-    std::erase_if(*lines, [&changes](context::Line& line) {
-      const auto change = line.type == "message" ? changes.find(line.id) : changes.end();
-      if (change == changes.end()) return false;
-      auto message = changed_message(line.body, change->second);
-      if (message) line.body = std::move(*message);
-      return !message;
-    });
+    for (context::Line& line : *lines) {
+      const ShownChange* change = line.type == "message" ? changes.of(line.seq, line.id) : nullptr;
+      if (change == nullptr || (!change->deleted && change->edit.empty())) continue;
+      const std::int64_t before = context::read_entry(line.type, line.body).tokens;
+      auto message = changed_message(line.body, *change);
+      line.type = message ? line.type : "";
+      line.body = message ? std::move(*message) : "{}";
+      line.taken_back = std::max<std::int64_t>(before - context::read_entry(line.type, line.body).tokens, 0);
+      line.changed_at = change->at.value_or(std::numeric_limits<std::uint64_t>::max());
+    }
   return {};
 }
 
@@ -358,10 +466,19 @@ Result<std::vector<SeqSpan>> read_path_of(Source& source, const std::string& ent
 }
 
 template <class Source>
-Result<ShownChanges> read_changes_of(Source& source, std::string_view name, const EntryIds* ids) {
+Result<ShownChanges> read_changes_of(Source& source, const std::string& name, const Wanted& wanted) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  return changes_in(source, *marks, name, ids);
+  return changes_in(source, marks->changes, name, wanted, true);
+}
+
+template <class Source>
+Result<StoredLine> read_shown_line_of(Source& source, const std::string& name, const std::string& entry_id) {
+  TRY(auto found, source.find(entry_id));
+  if (!found) return StoredLine{};
+  TRY(const auto changes, read_changes_of(source, name, Wanted([&entry_id] { return EntryIds{entry_id}; })));
+  if (auto changed = changed_line(found->line, found->seq, changes)) found->line = *std::move(changed);
+  return *std::move(found);
 }
 
 // Measures line by line, in the file's order: what there is may be long. Stops where a word stands elsewhere by the
@@ -381,14 +498,15 @@ Result<context::Meter> measure_lines(Source& source, const Landmarks& marks, con
 
 template <class Source>
 Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std::int64_t doom_count,
-                                    const std::vector<std::string>& waiting) {
+                                    const std::vector<std::string>& waiting, const std::string& name = {}) {
   TRY(const auto shown, shown_of(source, marks, {}));
   TRY(auto meter, measure_lines(source, marks, shown, doom_count));
   const bool has_order = shown.checkpoint && shown.checkpoint->line.contains("firstShown");
-  if (has_order || meter.misplaced || !meter.counts_as_last(waiting)) {
+  if (!name.empty() || has_order || meter.misplaced || !meter.counts_as_last(waiting)) {
     TRY(auto conversation, read_shown(source, marks, shown, limits::view_bytes));
     const context::OrderAsked asked{.waiting = waiting};
     if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
+    TRY(show_changes(source, marks, {.name = name}, conversation));
     context::put_in_order(conversation, asked);
     if (!conversation.cut) {
       meter = context::measure(conversation, doom_count);
@@ -518,17 +636,36 @@ Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const
   return read_path_of(transcript, entry_id);
 }
 
-Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids) {
-  return read_changes_of(source, name, ids);
+Result<ShownChanges> read_changes(Transcript& source, const std::string& name) {
+  return twice(source, [&] { return read_changes_of(source, name, Wanted()); });
 }
-Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_view name, const EntryIds* ids) {
-  return read_changes_of(source, name, ids);
+Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name) {
+  return read_changes_of(source, name, Wanted());
+}
+Result<ShownChanges> read_changes(Transcript& source, const std::string& name, const std::vector<StoredLine>& lines) {
+  return twice(source, [&] { return read_changes_of(source, name, Wanted(lines)); });
+}
+Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name,
+                                  const std::vector<StoredLine>& lines) {
+  return read_changes_of(source, name, Wanted(lines));
 }
 
-Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count,
-                               const std::vector<std::string>& waiting) {
+Result<StoredLine> read_shown_line(Transcript& source, const std::string& name, const std::string& entry_id) {
+  return twice(source, [&] { return read_shown_line_of(source, name, entry_id); });
+}
+Result<StoredLine> read_shown_line(const MemoryTranscript& source, const std::string& name,
+                                   const std::string& entry_id) {
+  return read_shown_line_of(source, name, entry_id);
+}
+
+Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count, const std::vector<std::string>& waiting,
+                               const std::string& name) {
   return twice(transcript, [&]() -> Result<context::Meter> {
     TRY(const Landmarks* marks, transcript.landmarks(doom_count));
+    if (!name.empty()) {
+      TRY(const bool changed, was_changed(transcript, *marks, name));
+      if (changed) return measure_anew(transcript, *marks, doom_count, waiting, name);
+    }
     if (marks->meter && marks->meter->counts_as_last(waiting)) return *marks->meter;
     TRY(auto meter, measure_anew(transcript, *marks, doom_count, waiting));
     transcript.set_meter(meter);
@@ -536,9 +673,11 @@ Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count,
   });
 }
 Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count,
-                               const std::vector<std::string>& waiting) {
+                               const std::vector<std::string>& waiting, const std::string& name) {
   Landmarks held{.doom_count = doom_count};
   TRY(const Landmarks* marks, landmarks_of(transcript, held));
+  TRY(const bool changed, was_changed(transcript, *marks, name));
+  if (changed) return measure_anew(transcript, *marks, doom_count, waiting, name);
   if (marks->meter && marks->meter->counts_as_last(waiting)) return *marks->meter;
   return measure_anew(transcript, *marks, doom_count, waiting);
 }

@@ -28,30 +28,38 @@ namespace sessiond::transcripts {
 struct ReadLimits {
   std::uint64_t bytes = 64 << 20;
   std::optional<std::int64_t> messages{};
-  std::string name{};                      // of the transcript, for changes of its messages: transcript_name()
+  std::string name{};                      // of the transcript: transcript_name(); empty: changes are left out
   std::optional<std::uint64_t> through{};  // as it was when this was the last entry; nothing: as it is now
-  const ShownChanges* later{};             // changes that other transcripts tell of; null: none
   context::OrderAsked order{};
 };
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits);
 Result<context::Conversation> read_conversation(const MemoryTranscript& transcript, const ReadLimits& limits);
 
-// Reads what happened later to messages of the transcript `name`, as far as `source` tells: to those with these ids, or
-// to all (null). `source` may be another transcript than that one.
-using EntryIds = std::set<std::string, std::less<>>;
-Result<ShownChanges> read_changes(Transcript& source, std::string_view name, const EntryIds* ids);
-Result<ShownChanges> read_changes(const MemoryTranscript& source, std::string_view name, const EntryIds* ids);
+// Reads what people did later to the messages of a transcript, whose name is transcript_name().
+Result<ShownChanges> read_changes(Transcript& source, const std::string& name);
+Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name);
+// Reads what changed_line() asks for these lines of it: what was done to them, and to the messages that they tell edits
+// of. Those may be of other transcripts.
+Result<ShownChanges> read_changes(Transcript& source, const std::string& name, const std::vector<StoredLine>& lines);
+Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name,
+                                  const std::vector<StoredLine>& lines);
+
+// Returns the line of a message as people left it (changed_line). An empty line: no entry has this id.
+Result<StoredLine> read_shown_line(Transcript& source, const std::string& name, const std::string& entry_id);
+Result<StoredLine> read_shown_line(const MemoryTranscript& source, const std::string& name,
+                                   const std::string& entry_id);
 
 // Returns the path from the first entry to the last one with this id, in order; empty: to the leaf. message_not_found.
 Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const std::string& entry_id = {});
 Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const std::string& entry_id = {});
 
 // Measures the path to the leaf, in the order of runs. Reads only what was appended since it was measured last, unless
-// there was a branch or a checkpoint, or a word stands elsewhere than where it was measured. `waiting`: OrderAsked.
+// there was a branch or a checkpoint, a word stands elsewhere than where it was measured, or messages were edited or
+// deleted: then it reads what is shown. `waiting`: OrderAsked. `name`: ReadLimits.
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count,
-                               const std::vector<std::string>& waiting = {});
+                               const std::vector<std::string>& waiting = {}, const std::string& name = {});
 Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count,
-                               const std::vector<std::string>& waiting = {});
+                               const std::vector<std::string>& waiting = {}, const std::string& name = {});
 
 // Returns those of the ids by which messages of the transcript, on any branch, call tools. Reads it until all are
 // found.

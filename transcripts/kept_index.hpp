@@ -45,7 +45,9 @@ class KeptIndex {
     saved_ = now.covered.bytes;
   }
 
-  // Tells whether the index has grown much since its sidecar was written.
+  bool is_loaded() const { return loaded_; }  // load() does nothing any more
+
+  // Returns whether the index has grown much since its sidecar was written.
   bool has_grown(std::uint64_t least) const {
     return now.covered.bytes >= saved_ + (saved_ == 0 ? least : std::max(unsaved, saved_ / 16));
   }

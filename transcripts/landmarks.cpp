@@ -15,7 +15,7 @@ namespace {
 
 // The sidecar holds lines, last_id, systems, checkpoints, the seqs of branches and of their parents, doom_count, the
 // meter (empty: nothing), the changes and the counts.
-constexpr std::string_view landmarks_magic = "sdmarkv6";  // the last character is the version
+constexpr std::string_view landmarks_magic = "sdmarkv7";  // the last character is the version
 
 // Returns the id that an entry names as its parent; empty: it says that it has none. Nothing: it follows the one
 // before.

@@ -18,10 +18,11 @@ std::string_view take_name(std::string_view& path) {
 std::string seal_scope(std::string_view path) {
   const std::string_view file = take_name(path);
   std::string_view folder = take_name(path);
-  const bool log = folder == "logs";  // agents/<agent>/logs: its files are called as transcripts are
-  if (log) folder = take_name(path);
+  // agents/<agent>/logs and …/changes: their files are called as transcripts are
+  const std::string_view kind = folder == "logs" ? "log" : folder == "changes" ? "change" : "line";
+  if (kind != "line") folder = take_name(path);
   if (folder == "sessions") folder = take_name(path);  // agents/<agent>/sessions
-  return std::string(seal::Place{log ? "log" : "line", folder, file.substr(0, file.find(".jsonl"))}.text());
+  return std::string(seal::Place{kind, folder, file.substr(0, file.find(".jsonl"))}.text());
 }
 
 void append_line(std::string& out, std::string_view line, const seal::Draw& draw, std::string_view scope,

@@ -30,7 +30,9 @@ void EntrySums::add(std::string_view line) {
     total = policy::add_counted(total, entry.usage->total);
     cost = policy::add_counted(cost, policy::cost_of(json::find(body, "usage").value_or("{}")));
   }
-  if (entry.person && first_message.empty()) first_message = beginning_of(json::find(body, "content").value_or(""));
+  if (!entry.person || !first_message.empty()) return;
+  first_message = beginning_of(json::find(body, "content").value_or(""));
+  first_id = entry_id(fields, line, static_cast<std::uint64_t>(entries - 1));
 }
 
 }  // namespace sessiond::transcripts

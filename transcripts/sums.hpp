@@ -11,7 +11,8 @@ struct EntrySums {
   std::int64_t entries = 0, compactions = 0;
   std::int64_t input = 0, output = 0, total = 0;  // tokens, of the usage of assistants
   std::int64_t cost = 0;                          // microcents, of the same
-  std::string first_message{};                    // beginning_of() the first message of a person; empty: there is none
+  // beginning_of() the first message of a person, and its entry id; empty: there is none
+  std::string first_message{}, first_id{};
 
   void add(std::string_view line);  // an entry, without its line break
 };

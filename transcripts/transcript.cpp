@@ -24,6 +24,7 @@ void Transcript::Impl::forget() {
   index = {};
   ids.forget();
   landmarks.forget();
+  first_line.reset();
   saved = 0;
 }
 
@@ -80,6 +81,15 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
   return true;
 }
 
+Result<std::string> Transcript::Impl::header() const {
+  if (!tail.has_header) return std::string();
+  if (first_line) return *first_line;
+  LineReader lines = reader();
+  TRY(const auto end, lines.end_of(0));
+  TRY(const auto line, lines.line(0, end, header_seq));
+  return first_line.emplace(line);
+}
+
 Result<void> Transcript::Impl::read_tail() {
   tail = {.exists = true,
           .has_header = index.has_header,
@@ -103,8 +113,9 @@ Result<void> Transcript::Impl::read_tail() {
   return {};
 }
 
-Transcript::Transcript(std::filesystem::path path, std::filesystem::path sidecar)
-    : impl_(std::make_unique<Impl>(Impl{.path = std::move(path), .sidecar = std::move(sidecar)})) {}
+Transcript::Transcript(std::filesystem::path path, std::filesystem::path sidecar, std::string changes)
+    : impl_(std::make_unique<Impl>(
+          Impl{.path = std::move(path), .sidecar = std::move(sidecar), .changes_dir = std::move(changes)})) {}
 Transcript::~Transcript() = default;
 
 Result<std::unique_ptr<Transcript>> Transcript::open(std::filesystem::path path, std::filesystem::path sidecar) {
@@ -125,8 +136,12 @@ Result<bool> Transcript::refresh(std::uint64_t budget) { return impl_->refresh(b
 void Transcript::allow(std::uint64_t bytes) {
   impl_->allowed = bytes;
   impl_->stopped = false;
+  for (const auto& [name, file] : impl_->changes) file->allow(bytes);
 }
-bool Transcript::was_stopped() const { return impl_->stopped; }
+bool Transcript::was_stopped() const {
+  return impl_->stopped ||
+         std::ranges::any_of(impl_->changes, [](const auto& one) { return one.second->impl_->stopped; });
+}
 const TranscriptTail& Transcript::tail() const { return impl_->tail; }
 
 Result<TranscriptPage> Transcript::page(const PageQuery& query) {
@@ -157,12 +172,38 @@ Result<std::optional<StoredLine>> Transcript::find(std::string_view entry_id, co
 }
 
 std::optional<std::int64_t> Transcript::started() const {
-  if (!impl_->tail.has_header) return {};
-  LineReader lines = impl_->reader();
-  const auto end = lines.end_of(0);
-  if (!end) return {};
-  const auto line = lines.line(0, *end, header_seq);
-  return line ? parse_iso_time(json::string_at(*line, "timestamp").value_or("")) : std::nullopt;
+  const auto line = impl_->header();
+  return line && !line->empty() ? parse_iso_time(json::string_at(*line, "timestamp").value_or("")) : std::nullopt;
+}
+
+Result<std::string> Transcript::header() {
+  return impl_->with_fresh_index_on_failure([&] { return impl_->header(); });
+}
+
+Result<Transcript*> Transcript::changes(std::string_view name) {
+  constexpr std::size_t most_open = 64;
+  if (impl_->changes_dir.empty()) return nullptr;
+  auto there = impl_->changes.find(name);
+  if (there == impl_->changes.end()) {
+    const auto file = changes_file(name);
+    if (!file) return nullptr;
+    const std::string path = impl_->changes_dir + file->substr(file->find('/') + 1);
+    struct stat status{};
+    if (::lstat(path.c_str(), &status) != 0 && errno == ENOENT) return nullptr;
+    if (impl_->changes.size() >= most_open) impl_->changes.clear();
+    there =
+        impl_->changes.emplace(std::string(name), std::make_unique<Transcript>(path, std::filesystem::path())).first;
+    there->second->allow(impl_->allowed);
+  }
+  TRY(const bool is_whole, there->second->refresh(impl_->allowed));
+  if (!is_whole) {
+    impl_->stopped = true;
+    return fail(Code::internal, fmt::format("{} is too long to be read at once", there->second->impl_->path.native()));
+  }
+  Transcript* const file = there->second.get();
+  if (file->tail().exists) return file;
+  impl_->changes.erase(there);
+  return nullptr;
 }
 
 Result<IdSet> Transcript::ids() {

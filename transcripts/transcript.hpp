@@ -80,8 +80,9 @@ class Transcript {
   static constexpr std::uint64_t whole = std::numeric_limits<std::uint64_t>::max();
 
   // Reads nothing until refresh(). `sidecar` may be empty: then none is used. The sidecar of the ids is beside it. None
-  // is written for files below 256 KiB.
-  Transcript(std::filesystem::path path, std::filesystem::path sidecar);
+  // is written for files below 256 KiB. `changes`: the folder of the files with changes (changes.hpp), with a '/' at
+  // the end; empty: none is looked at.
+  Transcript(std::filesystem::path path, std::filesystem::path sidecar, std::string changes = {});
   static Result<std::unique_ptr<Transcript>> open(std::filesystem::path path, std::filesystem::path sidecar);
   static std::filesystem::path id_sidecar(const std::filesystem::path& sidecar);
   static std::filesystem::path landmarks_sidecar(const std::filesystem::path& sidecar);
@@ -96,9 +97,13 @@ class Transcript {
   // Limits what the calls that follow may parse: one that would parse more than these bytes of entries fails, and
   // was_stopped() is true until the next allow(). Entries that are indexed already cost nothing.
   void allow(std::uint64_t bytes);
-  bool was_stopped() const;
+  bool was_stopped() const;  // this or a file with changes
   const TranscriptTail& tail() const;
   std::optional<std::int64_t> started() const;  // time of the header, ms since the epoch
+  Result<std::string> header();                 // the first line; "": it is no header
+  // The file with the changes of messages that were first written in the transcript `name`, as it is now. Null: there
+  // is none. Valid until the next call.
+  Result<Transcript*> changes(std::string_view name);
   Result<TranscriptPage> page(const PageQuery& query);
   // Calls take(seq, line) for the entries of the spans, in the order of the spans, until it returns false. When it
   // fails, some entries may have been taken; after a refresh() it may succeed.

@@ -4,6 +4,9 @@
 
 #include <sys/stat.h>
 
+#include <map>
+#include <memory>
+
 #include "store/try.hpp"
 #include "transcripts/kept_index.hpp"
 #include "transcripts/line_index.hpp"
@@ -26,6 +29,9 @@ struct Transcript::Impl {
   Landmarks with_tail{};  // and a last line without '\n'
   TranscriptTail tail{};
   ShownLines shown{};
+  mutable std::optional<std::string> first_line{};                            // header(), once it was asked for
+  std::string changes_dir{};                                                  // ends in '/'; empty: there is none
+  std::map<std::string, std::unique_ptr<Transcript>, std::less<>> changes{};  // by the name of the first transcript
   std::uint64_t saved = 0;        // bytes that the line index's sidecar covers
   std::uint64_t allowed = whole;  // bytes that may still be parsed
   bool stopped = false;
@@ -33,6 +39,7 @@ struct Transcript::Impl {
   Result<bool> refresh(std::uint64_t budget);
   Result<bool> look(const struct stat& status, std::uint64_t budget);
   Result<void> read_tail();
+  Result<std::string> header() const;
   Result<void> scan_ids();
   Result<const Landmarks*> scan_landmarks(std::optional<std::int64_t> doom_count);
   Result<void> resolve(Landmarks& marks);

@@ -108,7 +108,7 @@ Result<void> Transcript::Impl::scan_ids() {
 
 // Extends the landmarks to all lines.
 Result<const Landmarks*> Transcript::Impl::scan_landmarks(std::optional<std::int64_t> doom_count) {
-  landmarks.load(landmarks_sidecar(sidecar), index, fd.get(), seen, path.native());
+  if (!landmarks.is_loaded()) landmarks.load(landmarks_sidecar(sidecar), index, fd.get(), seen, path.native());
   Landmarks& now = landmarks.now;
   if (now.lines != 0 && doom_count && now.doom_count != *doom_count) now.meter.reset();
   now.doom_count = doom_count.value_or(now.doom_count);

@@ -329,9 +329,11 @@ Result<void> TranscriptWriter::flush(std::string_view file) {
   return at == impl_->pending.end() ? Result<void>{} : impl_->flush_one(at);
 }
 
-Result<void> TranscriptWriter::flush() {
+Result<void> TranscriptWriter::flush() { return flush_below(""); }
+
+Result<void> TranscriptWriter::flush_below(std::string_view dir) {
   Result<void> first;
-  for (auto at = impl_->pending.begin(); at != impl_->pending.end();) {
+  for (auto at = impl_->pending.lower_bound(dir); at != impl_->pending.end() && at->first.starts_with(dir);) {
     auto flushed = impl_->flush_one(at++);
     const bool waits =
         !flushed && (flushed.error().code == Code::lock_timeout || flushed.error().code == Code::degraded);

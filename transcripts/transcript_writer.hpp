@@ -64,6 +64,7 @@ class TranscriptWriter {
   // Writes the lines of all files. Skips, without a problem, files whose lock is held (see waiting()) and files that
   // cannot be opened because something else has their name (see stuck(); flush(file) reports `degraded`).
   Result<void> flush();
+  Result<void> flush_below(std::string_view dir);  // the same of the files below it; "" or a name that ends in '/'
   // Flushes, then syncs each file written since the last sync, and the folders of new files.
   Result<void> sync();
   const std::set<std::string, std::less<>>& waiting() const;             // files whose lines wait for a lock

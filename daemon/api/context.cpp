@@ -50,7 +50,7 @@ void write_context(json::ObjectWriter& out, const TranscriptSource& source, cons
 template <class Source>
 Result<context::Meter> measure(Source& transcript, const TranscriptSource& source, const context::Settings& settings) {
   const bool of_run = !source.order.run.empty();
-  TRY(context::Meter meter, transcripts::measure(transcript, settings.doom_count, source.order.waiting));
+  TRY(context::Meter meter, transcripts::measure(transcript, settings.doom_count, source.order.waiting, source.name));
   if (!of_run && !meter.is_cut()) return meter;
   TRY(const auto conversation,
       transcripts::read_conversation(transcript,
@@ -168,12 +168,8 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
     asked.options.prune = context::Prune::aggressive;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked.window);
-  CO_TRY(const auto later, co_await later_changes(api, source));
-  const transcripts::ReadLimits limits{.bytes = limits::view_bytes,
-                                       .messages = asked.options.max_messages,
-                                       .name = source.name,
-                                       .later = &later,
-                                       .order = source.order};
+  const transcripts::ReadLimits limits{
+      .bytes = limits::view_bytes, .messages = asked.options.max_messages, .name = source.name, .order = source.order};
   CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
            TRY(auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());

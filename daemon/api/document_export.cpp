@@ -85,7 +85,7 @@ asio::awaitable<Result<void>> DocumentExport::begin(std::unique_ptr<formats::Wri
   const auto look = [name = source_.name](auto& transcript) -> Result<Extent> {
     Extent extent;
     TRY(extent.path, transcripts::read_path(transcript));
-    TRY(extent.changes, transcripts::read_changes(transcript, name, nullptr));
+    TRY(extent.changes, transcripts::read_changes(transcript, name));
     if (!extent.path.empty()) {
       TRY(extent.leaf, checksum_of(transcript, extent.path.back().last));
     }
@@ -95,8 +95,6 @@ asio::awaitable<Result<void>> DocumentExport::begin(std::unique_ptr<formats::Wri
   path_ = std::move(extent.path);
   changes_ = std::move(extent.changes);
   leaf_ = extent.leaf;
-  CO_TRY(const auto later, co_await later_changes(api_, source_));
-  transcripts::add_later(changes_, later);
   entries_ = path_.empty() ? 0 : path_.back().last + 1;  // the leaf is the last entry
   for (;;) {
     CO_TRY(const auto more, co_await step());
@@ -143,7 +141,8 @@ bool DocumentExport::on_path(std::uint64_t seq) const {
 asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
   const auto spans = rest();
   if (spans.empty()) co_return std::nullopt;
-  const auto read = [spans, leaf = path_.back().last,
+  const bool history = !surveying_ && passes_.front() == formats::Pass::all;
+  const auto read = [spans, history, name = source_.name, leaf = path_.back().last,
                      sum = leaf_](auto& transcript) -> Result<std::vector<transcripts::StoredLine>> {
     TRY(const std::uint32_t present, checksum_of(transcript, leaf));
     if (present != sum) return fail(Code::session_reset, "the transcript was replaced while it was exported");
@@ -154,6 +153,10 @@ asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
       bytes += line.size();
       return bytes < step_bytes;
     }));
+    if (!history) return lines;
+    TRY(const auto changes, transcripts::read_changes(transcript, name, lines));
+    for (transcripts::StoredLine& line : lines)
+      if (auto changed = transcripts::changed_line(line.line, line.seq, changes)) line.line = *std::move(changed);
     return lines;
   };
   CO_TRY(const auto lines, co_await read_source(api_, source_, read));
@@ -169,10 +172,7 @@ std::string DocumentExport::take(const std::vector<transcripts::StoredLine>& lin
     if (with_media_) held = shown_media(api_, stored, policy::MediaAs::inlined).json;
     const std::string_view line = with_media_ ? held : stored;
     formats::StoredEntry entry{.seq = seq, .line = line, .on_path = on_path(seq)};
-    if (!changes_.empty()) {
-      const auto change = changes_.find(transcripts::entry_id(line, seq));
-      if (change != changes_.end()) entry.change = &change->second;
-    }
+    if (!changes_.empty()) entry.change = changes_.of(seq, transcripts::entry_id(line, seq));
     if (surveying_) {
       writer_->survey(entry);
     } else if (passes_.front() == formats::Pass::path) {

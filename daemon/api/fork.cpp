@@ -2,7 +2,11 @@
 // a PUT brings one.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
+#include <span>
 
 #include "daemon/api/media.hpp"
 #include "daemon/api/message_scan.hpp"
@@ -13,6 +17,8 @@
 #include "policy/context/entry.hpp"
 #include "transcripts/conversation.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/line_index.hpp"
+#include "transcripts/origins.hpp"
 #include "transcripts/sums.hpp"
 
 namespace sessiond::api {
@@ -23,6 +29,7 @@ struct Origin {
   std::string session_id{}, key{}, file{}, cwd{};
   std::vector<std::pair<std::string, std::string>> topics{};  // and their files
   std::int64_t files_per_message = 0;
+  std::uint64_t taken_back = 0;  // AgentState::last_taken_back
 };
 
 asio::awaitable<Result<Origin>> origin_of(Api& api, const http::Request& request, const SessionPath& path) {
@@ -37,7 +44,8 @@ asio::awaitable<Result<Origin>> origin_of(Api& api, const http::Request& request
                    .key = session->key(),
                    .file = decide::AgentState::file_of(*session, {}),
                    .cwd = json::string_at(*session->entry(), "cwd").value_or(rules.cwd),
-                   .files_per_message = rules.context.files_per_message};
+                   .files_per_message = rules.context.files_per_message,
+                   .taken_back = state.last_taken_back};
         if (const auto* topics = state.transcripts.topics(session->session_id)) {
           for (const std::string& topic : *topics) {
             std::string file = decide::AgentState::file_of(*session, topic);
@@ -48,10 +56,16 @@ asio::awaitable<Result<Origin>> origin_of(Api& api, const http::Request& request
       });
 }
 
-std::string header_of(const std::string& session_id, const std::string& cwd, const std::string& parent) {
+Result<std::string> header_of(const std::string& session_id, const std::string& cwd, const std::string& parent,
+                              std::span<const transcripts::CopiedLines> copied) {
   std::string header = transcripts::header_line(session_id, store::unix_ms(), cwd, parent);
   header.pop_back();
-  return header;
+  if (copied.empty()) return header;
+  json::Edit edit;
+  edit.put("copied", transcripts::copied_member(copied));
+  header = json::apply(header, edit);
+  if (header.size() < transcripts::longest_header) return header;
+  return fail_at("", "its messages come from too many places: the list of these would be longer than 1 MiB");
 }
 
 // Notes that a new session names blobs: its entries are in no event.
@@ -63,32 +77,55 @@ void note_names(Api& api, const std::string& agent, const std::string& session_i
 struct Copied {
   std::shared_ptr<transcripts::StagedTranscript> staged{};
   std::set<std::string> blobs{};  // that it names
+  std::vector<transcripts::CopiedLines> records{};
   transcripts::EntrySums sums{};
   std::string last_id{};
 };
 
-// Copies line by line: the memory that it takes does not depend on how long the transcript is. `to`: the last message;
-// empty: the leaf. `sums`: of the files that were copied before.
-asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, std::string file, std::string to,
-                                          std::string copy, std::string header, transcripts::EntrySums sums) {
+// What is copied of a transcript, and into which one.
+struct CopyAsked {
+  std::string file{}, name{};  // of the origin: transcript_name()
+  std::string to{};            // the last message; empty: the leaf
+  std::string copy{};          // the file that is made
+  std::string session_id{}, cwd{};
+  transcripts::EntrySums sums{};  // of the files that were copied before
+};
+
+void add_session_ids(std::vector<std::string>& ids, std::span<const transcripts::CopiedLines> records) {
+  for (const transcripts::CopiedLines& record : records) {
+    std::string id(transcripts::parts_of(record.name).session_id);
+    if (std::ranges::find(ids, id) == ids.end()) ids.push_back(std::move(id));
+  }
+}
+
+// Copies line by line: the memory that it takes does not depend on how long the transcript is.
+asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked asked) {
   const ledger::Paths& paths = api.ledger.parts().env.paths;
-  const auto call = [&paths, agent, to, copy, header, sums](transcripts::Transcript& from) -> Result<Copied> {
-    Copied out{.sums = sums};
-    TRY(const auto spans, transcripts::read_path(from, to));
+  std::string file = asked.file;
+  const auto call = [&paths, agent, asked = std::move(asked)](transcripts::Transcript& from) -> Result<Copied> {
+    Copied out{.sums = asked.sums};
+    TRY(const auto spans, transcripts::read_path(from, asked.to));
     if (spans.empty()) return out;
+    TRY(const std::string origin_header, from.header());
+    std::vector<transcripts::Origins::Lines> lines;
+    for (const transcripts::SeqSpan& span : spans) lines.push_back({span.first, span.last});
+    out.records = transcripts::Origins::read(asked.name, origin_header).of_copy(lines);
+    TRY(const auto changes, transcripts::read_changes(from, asked.name));
     const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
+      TRY(const std::string header, header_of(asked.session_id, asked.cwd, asked.file, out.records));
       TRY(into.add(header));
       Result<void> added;
       TRY(from.each(spans, [&](std::uint64_t seq, std::string_view line) {
         added = into.add(line);
         policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
-        out.sums.add(line);
+        const auto changed = transcripts::changed_line(line, seq, changes);
+        out.sums.add(changed ? std::string_view(*changed) : line);  // of the first message: as people left it
         out.last_id = transcripts::entry_id(line, seq);
         return added.has_value();
       }));
       return added;
     };
-    TRY(auto staged, ledger::write_staged(paths, agent, copy, write));
+    TRY(auto staged, ledger::write_staged(paths, agent, asked.copy, write));
     out.staged = std::make_shared<transcripts::StagedTranscript>(std::move(staged));
     return out;
   };
@@ -104,14 +141,21 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
     command.sums = std::move(copied.sums);
     command.message_id = std::move(copied.last_id);
     if (!copied.staged) return;
+    add_session_ids(command.copied_from, copied.records);
     command.files.push_back({.topic = std::move(topic), .name = copied.staged->name()});
     files.push_back(std::move(*copied.staged));
   };
   const std::string key = store::canonical_key(command.key, agent).value_or(command.key);
   const std::string own(store::parse_key(key).topic);
   const auto copy = [&](const std::string& file, const std::optional<std::string>& topic, const std::string& to) {
-    return copy_path(api, agent, file, to, store::transcript_file(command.session_id, topic.value_or(own)),
-                     header_of(command.session_id, origin.cwd, file), command.sums);
+    return copy_path(api, agent,
+                     {.file = file,
+                      .name = transcripts::transcript_name(origin.session_id, topic),
+                      .to = to,
+                      .copy = store::transcript_file(command.session_id, topic.value_or(own)),
+                      .session_id = command.session_id,
+                      .cwd = origin.cwd,
+                      .sums = command.sums});
   };
   auto main = co_await copy(origin.file, {}, message_id);
   if (!main && main.error().code == Code::message_not_found) {
@@ -154,6 +198,7 @@ HandlerResult fork(Api& api, http::Request& request) {
   CO_TRY(const auto origin, co_await origin_of(api, request, path));
   command.target.key = origin.key;
   command.origin_id = origin.session_id;
+  command.taken_back = origin.taken_back;
   command.session_id = decide::IdSource::secure().uuid();
   const auto staged = std::make_shared<std::vector<transcripts::StagedTranscript>>();
   std::set<std::string> named;
@@ -166,6 +211,58 @@ HandlerResult fork(Api& api, http::Request& request) {
                                     ledger::keeping(staged, scoped(std::move(command), request.principal))));
   note_names(api, path.agent, session_id, named);
   co_return to_response(std::move(reply));
+}
+
+// What a PUT has of the transcript that it replaces: entries with the same id and content.
+struct CopiedEntries {
+  std::vector<transcripts::CopiedLines> records{};
+  std::set<std::string, std::less<>> changed{};  // ids of those that people edited or deleted
+};
+
+// Returns whether an entry of a PUT is a copy of a line, or of what is shown for it. Who replaces a message by another
+// one under the same id has written a new one.
+bool is_copy(std::string_view entry, const transcripts::StoredLine& line, const transcripts::ShownChanges& changes) {
+  const auto content = json::find(entry, "content");
+  const auto text = content && json::kind(*content) == json::Kind::string ? json::as_string(*content)
+                                                                          : json::string_at(entry, "text");
+  const auto same = [&](std::string_view stored) {
+    const auto message = json::find(stored, "message");
+    if (!message || (!content && !text)) return true;
+    const std::string_view there = json::find(*message, "content").value_or("null");
+    return text ? transcripts::text_of(there) == *text : json::same(there, *content);
+  };
+  if (same(line.line)) return true;
+  const auto changed = transcripts::changed_line(line.line, line.seq, changes);
+  return changed && same(*changed);
+}
+
+asio::awaitable<Result<CopiedEntries>> copied_of(Api& api, const std::string& agent, const Origin& origin,
+                                                 std::string_view entries) {
+  std::vector<std::pair<std::string, std::string_view>> asked;  // by id
+  for (const std::string_view element : json::elements(entries))
+    asked.emplace_back(json::kind(element) == json::Kind::object ? json::string_at(element, "id").value_or("") : "",
+                       element);
+  const auto call = [&](transcripts::Transcript& from) -> Result<CopiedEntries> {
+    std::vector<std::string> wanted;
+    for (const auto& [id, element] : asked)
+      if (!id.empty()) wanted.push_back(id);
+    TRY(const auto lines, from.find(wanted));
+    TRY(const std::string header, from.header());
+    const std::string name = transcripts::transcript_name(origin.session_id, {});
+    const auto origins = transcripts::Origins::read(name, header);
+    TRY(const auto changes, transcripts::read_changes(from, name));
+    CopiedEntries copied;
+    for (std::uint64_t seq = 0; seq < asked.size(); ++seq) {
+      const auto& [id, element] = asked[seq];
+      const auto there = lines.find(id);
+      if (there == lines.end() || !is_copy(element, there->second, changes)) continue;
+      transcripts::add_copied(copied.records, origins.at(there->second.seq), seq, seq);
+      const transcripts::ShownChange* change = changes.of(there->second.seq, id);
+      if (change != nullptr && (change->deleted || !change->edit.empty())) copied.changed.insert(id);
+    }
+    return copied;
+  };
+  co_return co_await api.ledger.read_transcript(agent, origin.file, call);
 }
 
 // Writes the entries of a PUT as a transcript. Blocks. Errors: those of client_entry(); entry_id_conflict.
@@ -208,12 +305,17 @@ HandlerResult put_transcript(Api& api, http::Request& request) {
     co_return fail(Code::precondition_required, "expectedSeq is needed: the seq that the next entry would get");
   CO_TRY(const auto origin, co_await origin_of(api, request, path));
   decide::ReplaceTranscript command{.target = path.target,
+                                    .origin_id = origin.session_id,
                                     .expected_seq = static_cast<std::uint64_t>(*expected),
-                                    .session_id = decide::IdSource::secure().uuid()};
+                                    .session_id = decide::IdSource::secure().uuid(),
+                                    .taken_back = origin.taken_back};
   command.target.key = origin.key;
-  const std::string header = header_of(command.session_id, origin.cwd, "");
+  CO_TRY(const auto copied, co_await copied_of(api, path.agent, origin, *entries));
+  add_session_ids(command.copied_from, copied.records);
+  CO_TRY(const std::string header, header_of(command.session_id, origin.cwd, "", copied.records));
   const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
     TRY(command.sums, write_entries(into, *entries, header, origin.files_per_message));
+    if (copied.changed.contains(command.sums.first_id)) command.sums.first_message.clear();
     return {};
   };
   const auto staged = std::make_shared<std::vector<transcripts::StagedTranscript>>();

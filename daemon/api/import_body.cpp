@@ -12,6 +12,7 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
+#include "transcripts/changes.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::api {
@@ -54,6 +55,35 @@ class Collector final : public formats::Sink {
   ImportBody& body_;
 };
 
+// Makes the changes of messages that came along changes of this transcript: those of the session that was exported, and
+// of the transcripts that it says its lines are copies of. Those of any other one stay as they are, and count for
+// nothing.
+void take_as_own(ImportedTranscript& transcript, const std::string& session_id) {
+  const std::string own = transcripts::transcript_name(session_id, transcript.topic);
+  const auto origins = transcripts::Origins::read(own, transcript.header);
+  std::set<std::string, std::less<>> names{
+      transcripts::transcript_name(json::string_at(transcript.header, "id").value_or(""), transcript.topic)};
+  for (const std::string_view name : origins.names()) names.emplace(name);
+  names.erase(own);
+  if (json::find(transcript.header, "copied"))
+    transcript.header = json::apply(transcript.header, {.set = {}, .unset = {"copied"}});
+  if (names.empty()) return;
+  for (decide::ImportedLine& line : transcript.lines) {
+    const auto target = transcripts::target_in(line.line);
+    if (!target || !names.contains(target->origin)) continue;
+    json::Edit edit;
+    edit.put_string("sessionId", session_id);
+    if (transcript.topic)
+      edit.put_string("topic", *transcript.topic);
+    else
+      edit.remove("topic");
+    const std::string_view data = json::find(line.line, "data").value_or("{}");
+    const std::string own_target = json::apply(json::find(data, "target").value_or("{}"), edit);
+    const std::string own_data = json::apply(data, {.set = {{"target", own_target}}, .unset = {}});
+    line.line = json::apply(line.line, {.set = {{"data", own_data}}, .unset = {}});
+  }
+}
+
 // Adds counters and times that the entry does not have, and a header to transcripts without one.
 void complete(ImportedSession& session, std::int64_t now) {
   json::Edit& entry = session.entry;
@@ -90,7 +120,10 @@ void complete(ImportedSession& session, std::int64_t now) {
   put("updatedAt", last ? last : first);
   put("lastInteractionAt", said);
   for (ImportedTranscript& transcript : session.transcripts)
-    if (transcript.header.empty()) transcript.header = formats::header_of(session.id, first.value_or(now));
+    if (transcript.header.empty())
+      transcript.header = formats::header_of(session.id, first.value_or(now));
+    else
+      take_as_own(transcript, session.id);
 }
 
 // Says why a session that was read is not taken; "": it is.

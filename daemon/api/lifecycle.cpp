@@ -10,6 +10,9 @@
 #include "store/limits.hpp"
 #include "store/seal/sealed.hpp"
 #include "transcripts/archive.hpp"
+#include "transcripts/conversation.hpp"
+#include "transcripts/origins.hpp"
+#include "transcripts/sums.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -80,6 +83,7 @@ HandlerResult freshness(Api& api, http::Request& request) {
 struct Archived {
   std::string key;
   std::optional<decide::ArchiveRecord> record{};
+  std::uint64_t taken_back = 0;  // AgentState::last_taken_back
 };
 
 // Finds the archives that a request names: those of a session id, or of an archive's name, or the newest of the key.
@@ -98,7 +102,7 @@ Result<Archived> archived_session(const decide::AgentState& state, const Session
     if (archive && record->entry_as != *archive + std::string(transcripts::entry_suffix) &&
         std::ranges::find(record->archived_as, *archive) == record->archived_as.end())
       continue;
-    return Archived{record->key, *record};
+    return Archived{record->key, *record, state.last_taken_back};
   }
   return Archived{path.target.key};
 }
@@ -106,7 +110,8 @@ Result<Archived> archived_session(const decide::AgentState& state, const Session
 // Reads the folder for the archives of a record, and the entry beside them. Blocks.
 Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder, const Archived& archived) {
   const decide::ArchiveRecord& record = *archived.record;
-  decide::RestoreSession command{.key = archived.key, .session_id = record.session_id, .seq = record.seq};
+  decide::RestoreSession command{
+      .key = archived.key, .session_id = record.session_id, .seq = record.seq, .taken_back = archived.taken_back};
   const std::string_view ending = decide::ending_of(record);
   TRY(const auto names, transcripts::list_archives(folder, record.session_id));
   for (const std::string& name : names) {
@@ -132,6 +137,43 @@ Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder
   return command;
 }
 
+// Leaves the beginning of the conversation out of an archived entry, if its message was edited or deleted since.
+asio::awaitable<Result<void>> leave_out_taken_back(Api& api, const std::string& agent,
+                                                   decide::RestoreSession& command) {
+  const auto beginning = json::string_at(command.entry, "firstMessage");
+  const auto id = json::string_at(command.entry, "firstMessageId");
+  if (!beginning) co_return Result<void>{};
+  // Returns whether the beginning stands; nothing if the archive does not have the message. An old entry does not name
+  // the message: any change may be of it.
+  const auto read = [&](transcripts::Transcript& from, const std::string& name) -> Result<std::optional<bool>> {
+    if (!id) {
+      TRY(const auto changes, transcripts::read_changes(from, name));
+      return changes.empty() ? std::nullopt : std::optional(false);
+    }
+    TRY(const auto shown, transcripts::read_shown_line(from, name, *id));
+    if (shown.line.empty()) return std::nullopt;
+    const auto message = json::find(shown.line, "message").value_or("{}");
+    return transcripts::beginning_of(json::find(message, "content").value_or("")) == *beginning;
+  };
+  bool stands = !id;
+  for (const std::string& archive : command.archives) {
+    const std::string file = archive.substr(0, archive.size() - transcripts::archive_ending(archive).size());
+    const std::string name =
+        transcripts::transcript_name(command.session_id, store::topic_of_file(command.session_id, file));
+    const auto found = co_await api.ledger.read_transcript(
+        agent, archive, [&](transcripts::Transcript& from) { return read(from, name); });
+    if (found && !*found) continue;
+    stands = found && **found;  // a restore needs no transcript that can be read
+    break;
+  }
+  if (stands) co_return Result<void>{};
+  json::Edit edit;
+  edit.remove("firstMessage");
+  edit.remove("firstMessageId");
+  command.entry = json::apply(command.entry, edit);
+  co_return Result<void>{};
+}
+
 HandlerResult restore(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
@@ -149,6 +191,7 @@ HandlerResult restore(Api& api, http::Request& request) {
     CO_TRY(command, co_await on_disk(api, [&archived, folder = sessions_folder(api, path.agent)] {
              return read_archived(folder, archived);
            }));
+    CO_TRY(co_await leave_out_taken_back(api, path.agent, command));
   }
   co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
 }

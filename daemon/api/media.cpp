@@ -17,7 +17,10 @@ asio::awaitable<Result<bool>> sees_name(Api& api, const http::Request& request, 
   auto seen =
       co_await api.ledger.show(agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<bool> {
         return std::ranges::any_of(names, [&](const maintenance::BlobName& name) {
-          if (!name.of_entry) return visible_or_archived(state, {.key = name.name}, request.principal).has_value();
+          const auto shows = [&](const decide::Session* copy) { return sees(request.principal, state, *copy); };
+          if (!name.of_entry)
+            return visible_or_archived(state, {.key = name.name}, request.principal).has_value() ||
+                   std::ranges::any_of(state.copies(name.name), shows);
           const decide::Session* session = state.find_key(name.name);
           return session != nullptr && sees(request.principal, state, *session) &&
                  policy::names_blob(*session->entry(), policy::NamedBy::entry, hash);

@@ -117,22 +117,23 @@ void show_media_of(const Api& api, transcripts::TranscriptPage& page, const Read
   }
 }
 
+// Reads what people did later to what a page tells, where its view shows that. Blocks.
+template <class Source>
+Result<transcripts::ShownChanges> changes_of(Source& transcript, const std::vector<transcripts::StoredLine>& lines,
+                                             const TranscriptSource& source, transcripts::View view) {
+  if (view == transcripts::View::raw) return transcripts::ShownChanges();
+  return transcripts::read_changes(transcript, source.name, lines);
+}
+
 HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& source) {
-  transcripts::ShownChanges later;
-  if (reading.view == transcripts::View::chat) {
-    CO_TRY(later, co_await later_changes(api, source));
-  }
   const bool as_cached = reading.view == transcripts::View::full && reading.media == policy::MediaAs::handle;
   const auto page_json = [&](auto& transcript) -> Result<std::string> {
     TRY(auto page, transcript.page(reading.page));
+    TRY(const auto changes, changes_of(transcript, page.lines, source, reading.view));
+    if (!changes.empty() && reading.view == transcripts::View::full)
+      for (transcripts::StoredLine& line : page.lines)
+        if (auto changed = transcripts::changed_line(line.line, line.seq, changes)) line.line = *std::move(changed);
     if (reading.media != policy::MediaAs::handle) show_media_of(api, page, reading);
-    transcripts::ShownChanges changes;
-    if (reading.view == transcripts::View::chat) {
-      transcripts::EntryIds ids;
-      for (const transcripts::StoredLine& line : page.lines) ids.insert(transcripts::entry_id(line.line, line.seq));
-      TRY(changes, transcripts::read_changes(transcript, source.name, &ids));
-      transcripts::add_later(changes, later);
-    }
     std::string out = "{\"data\":[";
     std::size_t bytes = 0;
     for (const transcripts::StoredLine& line : page.lines) bytes += line.line.size() + 32;
@@ -142,11 +143,10 @@ HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& 
         append_element(out, transcript.show(line));
         continue;
       }
-      const auto change = changes.empty() ? changes.end() : changes.find(transcripts::entry_id(line.line, line.seq));
-      if (auto message = transcripts::view_entry(line.line, line.seq, reading.view,
-                                                 change == changes.end() ? nullptr : &change->second)) {
+      const transcripts::ShownChange* change =
+          changes.empty() ? nullptr : changes.of(line.seq, transcripts::entry_id(line.line, line.seq));
+      if (auto message = transcripts::view_entry(line.line, line.seq, reading.view, change))
         append_element(out, *message);
-      }
     }
     const std::string next = page.has_more && page.next ? std::to_string(*page.next) : "null";
     return std::move(out) + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
@@ -224,16 +224,21 @@ HandlerResult get_stream(Api& api, http::Request& request) {
 HandlerResult get_one(Api& api, http::Request& request) {
   const std::string id = request.params.at(2);
   CO_TRY(auto source, co_await source_of(api, request));
-  const auto find = [&id](auto& transcript) { return transcript.find(id); };
+  const bool raw = query_text(request, "view") == "raw";
+  const auto view = raw ? transcripts::View::raw : transcripts::View::full;
+  const auto find = [&](auto& transcript) -> Result<std::optional<transcripts::StoredLine>> {
+    TRY(auto line, transcript.find(id));
+    if (!line) return line;
+    TRY(const auto changes, changes_of(transcript, {*line}, source, view));
+    if (auto changed = transcripts::changed_line(line->line, line->seq, changes)) line->line = *std::move(changed);
+    return line;
+  };
   CO_TRY(auto line, co_await read_source(api, source, find));
   if (!line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
   CO_TRY(const auto media, media_of(request));
   if (media != policy::MediaAs::handle)
     line->line = co_await on_disk(api, [&] { return shown_media(api, std::move(line->line), media).json; });
-  const bool raw = query_text(request, "view") == "raw";
-  std::string body =
-      transcripts::view_entry(line->line, line->seq, raw ? transcripts::View::raw : transcripts::View::full)
-          .value_or("{}");
+  std::string body = transcripts::view_entry(line->line, line->seq, view).value_or("{}");
   http::Response response = as_of_response(std::move(body), source.as_of);
   response.verbatim = true;  // as a page
   co_return response;

@@ -10,22 +10,9 @@
 namespace sessiond::api {
 namespace {
 
-constexpr std::size_t most_later = 16;
-
-// Notes which transcripts of the key follow an archived one.
-void note_later(const decide::AgentState& state, const auth::Principal& principal, const std::string& session_id,
-                TranscriptSource& into) {
-  const auto of_id = state.archives.of_id(session_id);
-  if (of_id.empty() || of_id.back()->key.empty()) return;
-  const decide::ArchiveRecord& own = *of_id.back();
-  for (const decide::ArchiveRecord* record : state.archives.of_key(own.key)) {
-    const bool follows = std::pair(record->time, record->seq) > std::pair(own.time, own.seq);
-    if (!follows || record->purged || record->topic || !sees(principal, state, record->key, record->channel)) continue;
-    into.later.push_back(record->session_id);
-    if (into.later.size() == most_later) break;
-  }
-  const decide::Session* now = state.find_key(own.key);
-  if (now != nullptr && sees(principal, state, *now)) into.now = decide::AgentState::file_of(*now, {});
+// Names a transcript. The topic of a key is that of the session's own transcript.
+std::string name_of(std::string_view session_id, std::string_view key, const std::optional<std::string>& topic) {
+  return transcripts::transcript_name(session_id, topic == store::parse_key(key).topic ? std::nullopt : topic);
 }
 
 // Finds an archive by its name among the records of a key or a session id. A session that was cleared has the id of its
@@ -43,7 +30,7 @@ Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Princip
         .session_id = record->session_id,
         .file = archive,
         .as_of = api.ledger.as_of(seq),
-        .name = transcripts::transcript_name(record->session_id, store::topic_of_file(record->session_id, file))};
+        .name = name_of(record->session_id, record->key, store::topic_of_file(record->session_id, file))};
   }
   return fail(Code::not_found, "it has no archive " + archive);
 }
@@ -114,8 +101,8 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
     if (session == nullptr && archive)
       return archive_in(api, request.principal, state, state.archives.of_id(path.target.key), *archive, seen.seq());
     if (session == nullptr) {
-      archived.later.clear();
-      note_later(state, request.principal, path.target.key, archived);
+      const auto records = state.archives.of_id(path.target.key);
+      archived.name = name_of(path.target.key, records.empty() ? std::string_view() : records.back()->key, topic);
       return std::nullopt;
     }
     seen.only(*session, path.target.key);
@@ -135,7 +122,7 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
                          .file = std::move(file),
                          .as_of = api.ledger.as_of(seen.seq()),
                          .entry = session->entry(),
-                         .name = transcripts::transcript_name(id, topic)};
+                         .name = name_of(id, session->key(), topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
     if (asked.by_runs) TRY(note_runs(state, request.principal, *session, asked, out));
     const auto* runs = api.run_signatures.is_empty() ? nullptr : state.runs.find(session->key());
@@ -161,27 +148,7 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
   if (found == archives.end()) co_return no_such_session(path.agent, id);
   archived.file = found->second;
   archived.as_of = api.ledger.as_of(0);
-  archived.name = transcripts::transcript_name(id, topic);
   co_return archived;
-}
-
-asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const TranscriptSource& source) {
-  transcripts::ShownChanges all;
-  std::vector<std::string> files;
-  for (const std::string& id : source.later) {
-    const auto archives = co_await archives_of(api, source.agent, id);
-    if (!archives) continue;  // destroyed
-    if (const auto own = archives->find(""); own != archives->end()) files.push_back(own->second);
-  }
-  if (!source.now.empty()) files.push_back(source.now);
-  for (std::string& file : files) {
-    CO_TRY(const auto changes,
-           co_await api.ledger.read_transcript(source.agent, std::move(file), [&](transcripts::Transcript& transcript) {
-             return transcripts::read_changes(transcript, source.name, nullptr);
-           }));
-    transcripts::add_later(all, changes);
-  }
-  co_return all;
 }
 
 asio::awaitable<Result<TranscriptFile>> transcript_file(Api& api, const TranscriptSource& source) {

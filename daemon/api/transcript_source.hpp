@@ -30,10 +30,6 @@ struct TranscriptSource {
   SignedContents signatures{};  // of the session's active run
   context::OrderAsked order{};  // the session's runs as they are, and the run whose view is asked for
   bool first_attempt = false;   // that run is active, and no attempt of it came before
-  // Of an archived transcript: the session ids that its key had later, and the file of the one that it has now, where
-  // what people did to its messages is kept. Only what the token sees, and the first ones.
-  std::vector<std::string> later{};
-  std::string now{};  // empty: none
 };
 
 // Names the transcript that source_at() reads.
@@ -54,9 +50,6 @@ Result<std::optional<std::string>> topic_of(const http::Request& request);
 // names another one. With `by_runs` the order of runs is known, and ?run= and X-Run count: run_not_found, lease_lost.
 asio::awaitable<Result<TranscriptSource>> source_of(Api& api, const http::Request& request, bool by_runs = false);
 asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Request& request, TranscriptAsked asked);
-
-// Reads what later transcripts tell of the messages of an archived one; of a session's own transcript, nothing.
-asio::awaitable<Result<transcripts::ShownChanges>> later_changes(Api& api, const TranscriptSource& source);
 
 // A transcript's file as it is on disk, with all that was acknowledged. Clears, resets and imports give the name to
 // another file: who reads it later compares the inode.

@@ -1,6 +1,7 @@
 #include "daemon/decide/agent_state.hpp"
 
 #include "store/names.hpp"
+#include "transcripts/origins.hpp"
 
 namespace sessiond::decide {
 
@@ -18,6 +19,11 @@ std::optional<AgentState::Owner> AgentState::owner_of(std::string_view file) con
 bool AgentState::may_use(const Session& session, std::string_view file) const {
   const auto owner = owner_of(file);
   return !owner || owner->session->key() == session.key() || owner->session->session_id == session.session_id;
+}
+
+std::string AgentState::transcript_name_of(std::string_view file) const {
+  const auto owner = owner_of(file);
+  return owner ? transcripts::transcript_name(owner->session->session_id, owner->topic) : "";
 }
 
 context::OrderAsked AgentState::order_of(const Session& session, std::string_view file) const {

@@ -33,6 +33,8 @@ class AgentState : public SessionIndex {
   // Tells whether this session may read and write the file as the transcript of one of its topics: false if the file
   // belongs to a session with another session id.
   bool may_use(const Session& session, std::string_view file) const;
+  // Names the transcript whose file this is (transcripts/origins.hpp); "": it is no session's.
+  std::string transcript_name_of(std::string_view file) const;
   // Returns the runs of a session that work on this transcript, in the form that its order depends on.
   context::OrderAsked order_of(const Session& session, std::string_view file) const;
 
@@ -42,6 +44,7 @@ class AgentState : public SessionIndex {
   DeliveryBook deliveries;
   LastUsed last_used;
   std::uint64_t last_seq = 0;             // journal seq of the last event of this agent
+  std::uint64_t last_taken_back = 0;      // journal seq of its last edit or deletion of a message; 0: none since loaded
   std::unordered_set<std::string> dirty;  // keys changed or deleted since the last checkpoint took them
   bool is_dirty() const { return !dirty.empty() || runs.is_dirty() || deliveries.is_dirty() || last_used.is_dirty(); }
   // The keys in `dirty` that our own commands changed. A key that is only dirty because a foreign change was merged is

@@ -198,7 +198,7 @@ class EntryAppender {
     transcripts::Written written =
         transcripts::write_entry(entry, id, entry.parent_id.value_or(end_.last_id), end_.count, context.now);
     const std::int64_t cost_before = counters_.cost_microcents.value_or(0);
-    emit(entry, read, written);
+    emit(entry, id, read, written);
     place_line(builder_, end_, done_.file, builder_.next_seq() - 1,
                {.unstamped = written.exact && written.unstamped,
                 .line = written.exact ? std::string() : written.line,
@@ -359,7 +359,8 @@ class EntryAppender {
     done_.seq = seq;
   }
 
-  void emit(const transcripts::NewEntry& entry, const context::Entry& read, const transcripts::Written& written) {
+  void emit(const transcripts::NewEntry& entry, const std::string& id, const context::Entry& read,
+            const transcripts::Written& written) {
     if (request_.to_stream)
       return builder_.emit(journal::EventType::message_appended, session_,
                            R"({"set":{},"message":)" + written.message + "}", request_.topic, json::Edit());
@@ -389,7 +390,7 @@ class EntryAppender {
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
-    if (read.person) note_first(entry, edit);
+    if (read.person) note_first(entry, id, edit);
     note_needs(entry, edit);
     std::string data = "{\"set\":";
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
@@ -417,10 +418,12 @@ class EntryAppender {
 
   // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was
   // such a field it is not known.
-  void note_first(const transcripts::NewEntry& entry, json::Edit& edit) {
+  void note_first(const transcripts::NewEntry& entry, const std::string& id, json::Edit& edit) {
     if (std::exchange(has_first_message_, true) || has_turns_) return;
     const std::string text = transcripts::beginning_of(json::find(entry.body, "content").value_or(""));
-    if (!text.empty()) edit.put_string("firstMessage", text);
+    if (text.empty()) return;
+    edit.put_string("firstMessage", text);
+    edit.put_string("firstMessageId", id);
   }
 
   // Notes that the entry waits for an answer, or is one.

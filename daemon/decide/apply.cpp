@@ -151,6 +151,10 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Decisi
         state.transcripts.forget(AgentState::file_of(*session, event.envelope.topic));
       }
       return change(state, event, replay, edited);
+    case journal::EventType::message_edited:
+    case journal::EventType::message_deleted:
+      state.last_taken_back = event.envelope.seq;
+      return;
     case journal::EventType::session_updated:
     case journal::EventType::session_archived:
     case journal::EventType::session_unarchived:

@@ -41,6 +41,11 @@ void ArchiveIndex::forget_files(std::string_view session_id, std::string_view en
   }
 }
 
+bool ArchiveIndex::has_archives(std::string_view session_id, const ArchiveRecord* except) const {
+  return std::ranges::any_of(of_id(session_id),
+                             [&](const ArchiveRecord* record) { return record != except && !record->purged; });
+}
+
 void ArchiveIndex::add(ArchiveRecord record) {
   if (record.seq != 0) {
     for (const ArchiveRecord* known : of_id(record.session_id)) {

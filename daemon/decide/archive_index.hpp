@@ -19,6 +19,8 @@ class ArchiveIndex {
   // Each returns the oldest record first.
   std::vector<const ArchiveRecord*> of_id(std::string_view session_id) const;
   std::vector<const ArchiveRecord*> of_key(std::string_view key) const;
+  // Returns whether archives of this session id are left, besides those of `except`.
+  bool has_archives(std::string_view session_id, const ArchiveRecord* except = nullptr) const;
   using Order = std::tuple<std::int64_t, std::uint64_t, std::string>;  // time, seq, session id
   const std::map<Order, ArchiveRecord>& all() const { return all_; }
 

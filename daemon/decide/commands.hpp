@@ -67,6 +67,7 @@ struct RestoreSession {
   std::vector<std::string> topics{};    // of these
   std::string entry_as{};               // the file that keeps the entry; empty: none
   std::string entry{};                  // its content; empty: a new entry is made
+  std::uint64_t taken_back = 0;         // AgentState::last_taken_back before these were read
 };
 // A transcript that was staged for a session (transcripts/staged.hpp), or for one of its topics.
 struct StagedFile {
@@ -115,15 +116,20 @@ struct ForkSession {
   std::optional<std::string> name{};
   std::string message_id{};  // the last message that was copied; empty: the transcript was empty
   std::vector<StagedFile> files{};
-  transcripts::EntrySums sums{};  // of these files
+  std::vector<std::string> copied_from{};  // the session ids in which their messages were first written
+  transcripts::EntrySums sums{};           // of these files
+  std::uint64_t taken_back = 0;            // AgentState::last_taken_back before they were read
 };
 // Gives a session another transcript: it is reset with the reason "replace".
 struct ReplaceTranscript {
   Target target{};
+  std::string origin_id{};         // its session id; session_busy if it has another one by now
   std::uint64_t expected_seq = 0;  // the seq that the next entry would get, else precondition_failed
   std::string session_id{};        // fresh
   StagedFile file{};
+  std::vector<std::string> copied_from{};  // the session ids in which its messages were first written
   transcripts::EntrySums sums{};
+  std::uint64_t taken_back = 0;  // AgentState::last_taken_back before the messages were compared
 };
 // Destroys the archives of one event. They stay if they were restored or destroyed since they were selected.
 struct DestroyArchive {

@@ -2,13 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <ranges>
 
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_queue.hpp"
 #include "daemon/decide/steps.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
-#include "transcripts/sums.hpp"
+#include "transcripts/origins.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -65,15 +66,54 @@ std::string target_json(const MessagePlace& place) {
   return target.text();
 }
 
-std::string data_of(const ChangeMessage& command) {
+// Names the place as its transcript is named: the topic of a key is that of the session's own transcript.
+MessagePlace named_place(const Session& session, MessagePlace place) {
+  if (place.topic == session.topic_of_key()) place.topic.reset();
+  return place;
+}
+
+std::string data_of(const ChangeMessage& command, const MessagePlace& place) {
   json::ObjectWriter data;
-  data.raw("target", target_json(command.place));
+  data.raw("target", target_json(place));
   if (command.text) data.string("text", *command.text);
   if (!command.content.empty()) data.raw("content", json::compact(command.content));
   if (!command.emoji.empty()) data.string("emoji", command.emoji);
   if (!command.from.id.empty()) data.raw("from", command.from.json);
   if (command.removed) data.boolean("removed", true);
   return data.text();
+}
+
+// The file of the transcript that has a message. Nothing: its name is not known.
+std::optional<std::string> file_with(const AgentState& state, const Session& session, const MessagePlace& place) {
+  if (place.session_id == session.session_id) return AgentState::file_of(session, place.topic);
+  const auto records = state.archives.of_id(place.session_id);
+  for (const ArchiveRecord* record : records | std::views::reverse) {
+    if (record->purged) continue;
+    for (const std::string& name : record->archived_as) {
+      auto topic = store::topic_of_file(place.session_id, name.substr(0, name.rfind(".jsonl.") + 6));
+      if (topic == store::parse_key(record->key).topic) topic.reset();
+      if (topic == place.topic) return name;
+    }
+  }
+  return {};
+}
+
+// Returns whether a message says already what an edit says. May set builder.out.need.
+bool says_already(DecisionBuilder& builder, const Session& session, const ChangeMessage& command,
+                  const MessagePlace& place, const FetchedLines& lines) {
+  const auto shown = lines.find(shown_name(place.entry_id));
+  if (shown == lines.end()) {
+    if (const auto file = file_with(builder.state(), session, place))
+      builder.out.need = Need{.what = Need::What::shown,
+                              .file = *file,
+                              .ids = {place.entry_id},
+                              .name = transcripts::transcript_name(place.session_id, place.topic)};
+    return false;
+  }
+  const auto message = json::find(shown->second.line, "message");
+  const auto content = json::find(message.value_or("{}"), "content");
+  if (!content) return false;
+  return command.text ? transcripts::text_of(*content) == *command.text : json::same(*content, command.content);
 }
 
 // A message that was handed to the active run, and that an edit made too long for that, waits for the next run.
@@ -137,23 +177,33 @@ std::optional<NeedsChange> next_need(DecisionBuilder& builder, const Session& se
   return change;
 }
 
-// Takes the beginning of the conversation from the entry if its message was edited or deleted: what people took back is
-// shown nowhere. Sets builder.out.need if the message is to be fetched.
-void forget_first(DecisionBuilder& builder, Session& session, const MessagePlace& place, const FetchedLines& lines) {
-  if (!session.has_first_message) return;
-  const auto line = lines.find(place.entry_id);
-  if (line == lines.end()) {
-    builder.out.need = Need{Need::What::lines, AgentState::file_of(session, place.topic), {place.entry_id}};
-    return;
-  }
-  const auto message = json::find(line->second.line, "message");
-  const auto content = json::find(message.value_or("{}"), "content");
-  if (!content ||
-      transcripts::beginning_of(*content) != json::string_at(*session.entry_with_old_counters(), "firstMessage"))
-    return;
+// Takes the beginning of the conversation from the entries of the session and of its copies, where its message is
+// edited or deleted: what people took back is shown nowhere. Of an entry that does not name the message any one may be
+// it.
+void forget_first(DecisionBuilder& builder, Session& session, const MessagePlace& place) {
   json::Edit edit;
   edit.remove("firstMessage");
-  builder.update(session, std::move(edit));
+  edit.remove("firstMessageId");
+  const auto begins = [&place](const Session& one) {
+    return one.has_first_message &&
+           json::string_at(*one.entry_with_old_counters(), "firstMessageId").value_or(place.entry_id) == place.entry_id;
+  };
+  for (const Session* one : builder.state().copies(place.session_id)) {
+    if (!begins(*one) || one->key() == session.key()) continue;
+    Session copy = *one;
+    builder.update(copy, edit);
+  }
+  if (begins(session)) builder.update(session, edit);
+}
+
+// An edit or a deletion changes how full the window is, in each transcript that has the message.
+void note_outdated(DecisionBuilder& builder, const Session& session, const MessagePlace& place,
+                   const std::optional<std::string>& topic) {
+  const std::string file = AgentState::file_of(session, topic);
+  for (TranscriptUpdate& update : builder.out.transcript_updates)
+    if (update.file == file) update.end.meter.reset();
+  for (const Session* copy : builder.state().copies(place.session_id))
+    builder.out.outdated.push_back(AgentState::file_of(*copy, place.topic));
 }
 
 // Appends what was done to a message, and tells of it.
@@ -162,17 +212,16 @@ Result<AppendResult> change(DecisionBuilder& builder, Session& session, ChangeMe
   AppendRequest append{.topic = topic_for(builder.state(), session, place)};
   append.entries.push_back(
       {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(what), data)});
-  const bool is_current = place.session_id == session.session_id;
   if (what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
   if (builder.out.need) return AppendResult{};
-  if (what != ChangeMessage::What::react && is_current && append.topic == place.topic)
-    forget_first(builder, session, place, lines);
-  if (builder.out.need) return AppendResult{};
+  if (what != ChangeMessage::What::react) forget_first(builder, session, place);
   const std::size_t before = builder.out.events.size();
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return appended;
   take_counters(builder, session, before);
+  if (what != ChangeMessage::What::react) note_outdated(builder, session, place, append.topic);
   builder.emit(event_type(what), session, data, append.topic);
+  keep_change(builder, place.session_id, place.topic, custom_type(what), data);
   return appended;
 }
 
@@ -197,23 +246,28 @@ void stop_if_only(DecisionBuilder& builder, Session& session, const std::vector<
   stop_run(builder, session, run, "it answers a message that the agent has sent");
 }
 
+// `seq`: of the entry that says what was done, or of the message if nothing was to be done.
+void answer_change(DecisionBuilder& builder, const Session& session, const MessagePlace& place, std::uint64_t seq,
+                   bool duplicate) {
+  json::ObjectWriter answer(builder.out.body);
+  answer.string("sessionKey", session.key());
+  answer.integer("seq", static_cast<std::int64_t>(seq));
+  answer.raw("target", fmt::format(R"({{"sessionId":{},"seq":{}}})", json::quote(place.session_id), place.seq));
+  if (duplicate) answer.boolean("duplicate", true);
+  answer.string("asOf", builder.as_of());
+  answer.close();
+  builder.out.status = duplicate ? 200 : 201;
+}
+
 }  // namespace
 
 Result<void> remove_echoes(DecisionBuilder& builder, Session& session, const std::vector<MessagePlace>& places,
                            const FetchedLines& lines) {
-  std::vector<std::string> current;                         // ids
-  std::map<std::string, std::vector<std::string>> unknown;  // by file, ids
-  for (const MessagePlace& place : places) {
-    if (place.session_id != session.session_id) continue;
-    current.push_back(place.entry_id);
-    if (session.has_first_message && !lines.contains(place.entry_id))
-      unknown[AgentState::file_of(session, place.topic)].push_back(place.entry_id);
-  }
-  if (!unknown.empty()) {  // one look for all of them
-    builder.out.need = Need{Need::What::lines, unknown.begin()->first, unknown.begin()->second};
-    return {};
-  }
-  for (const MessagePlace& place : places) {
+  std::vector<std::string> current;  // ids
+  for (const MessagePlace& place : places)
+    if (place.session_id == session.session_id) current.push_back(place.entry_id);
+  for (const MessagePlace& echo : places) {
+    const MessagePlace place = named_place(session, echo);
     if (!is_there(builder.state(), session, place)) continue;
     json::ObjectWriter data;
     data.raw("target", target_json(place));
@@ -234,9 +288,16 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   if (!there && there.error().code == Code::session_not_found) return no_such_message();
   TRY(const Session* found, there);
   Session session = *found;
-  const MessagePlace& place = command.place;
+  const MessagePlace place = named_place(session, command.place);
   if (!is_there(state, session, place)) return no_such_message();
-  const std::string data = data_of(command);
+  const bool is_edit = command.what == ChangeMessage::What::edit;
+  const bool changes_nothing = is_edit && says_already(builder, session, command, place, lines);
+  if (builder.out.need) return std::move(builder.out);
+  if (changes_nothing) {
+    answer_change(builder, session, place, place.seq, true);
+    return std::move(builder.out);
+  }
+  const std::string data = data_of(command, place);
   TRY(const auto appended, change(builder, session, command.what, place, data, lines));
   if (builder.out.need) return std::move(builder.out);
   if (command.what == ChangeMessage::What::remove && place.session_id == session.session_id)
@@ -244,13 +305,7 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   if (command.what == ChangeMessage::What::edit && place.session_id == session.session_id)
     keep_steered_small(builder, session, place.entry_id,
                        command.text ? *command.text : transcripts::text_of(command.content));
-  json::ObjectWriter answer(builder.out.body);
-  answer.string("sessionKey", session.key());
-  answer.integer("seq", static_cast<std::int64_t>(appended.last_seq));
-  answer.raw("target", fmt::format(R"({{"sessionId":{},"seq":{}}})", json::quote(place.session_id), place.seq));
-  answer.string("asOf", builder.as_of());
-  answer.close();
-  builder.out.status = 201;
+  answer_change(builder, session, place, appended.last_seq, false);
   return std::move(builder.out);
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/naming.hpp"
@@ -24,6 +25,26 @@ Result<void> check_free(const AgentState& state, const Context& context, const s
   return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
 }
 
+// Counts what is copied. If a message was edited or deleted since it was read, it may be the first one.
+void put_copied_sums(json::Edit& entry, transcripts::EntrySums sums, bool is_current) {
+  if (!is_current) sums.first_message.clear();
+  put_sums(entry, sums);
+}
+
+// An entry names no more sessions than it is read with. The first ones have the beginning of the conversation.
+void put_copied_from(json::Edit& entry, std::span<const std::string> session_ids) {
+  if (session_ids.empty()) return;
+  entry.put("copiedFrom", json::array_of(session_ids.first(std::min(session_ids.size(), most_copied_from))));
+}
+
+// Says that messages of a transcript were copied: what people did to them later is kept as long as a copy may be there.
+void note_copied(DecisionBuilder& builder, const std::string& origin_id, const std::optional<std::string>& topic,
+                 const std::string& copy_id) {
+  json::ObjectWriter data;
+  data.string("sessionId", copy_id);
+  keep_change(builder, origin_id, topic, "sessiond.copied", data.text());
+}
+
 }  // namespace
 
 Result<Decision> decide(const AgentState& state, const ForkSession& command, const Context& context) {
@@ -42,11 +63,12 @@ Result<Decision> decide(const AgentState& state, const ForkSession& command, con
     const bool of_sdk = std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end();
     if (of_origin && !of_sdk && value_of(entry, field) == nullptr) entry.put(field, std::string(*of_origin));
   }
-  put_sums(entry, command.sums);
+  put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back);
   json::ObjectWriter from;
   from.string("sessionId", command.origin_id);
   from.string_or_null("messageId", command.message_id.empty() ? std::nullopt : std::optional(command.message_id));
   entry.put("forkedFrom", from.text());
+  put_copied_from(entry, command.copied_from);
   if (command.name) {
     entry.put_string("name", *command.name);
     TRY(check_name(*context.rules, entry, ""));
@@ -60,6 +82,10 @@ Result<Decision> decide(const AgentState& state, const ForkSession& command, con
   data.string("from", command.origin_id);
   data.string_or_null("messageId", command.message_id.empty() ? std::nullopt : std::optional(command.message_id));
   builder.emit(journal::EventType::session_forked, session, data.text());
+  for (const StagedFile& file : command.files) {
+    note_copied(builder, command.origin_id, file.topic, command.session_id);
+    if (builder.out.need) return std::move(builder.out);
+  }
   return answer_session(builder, session, 201);
 }
 
@@ -67,6 +93,7 @@ Result<Decision> decide(const AgentState& state, const ReplaceTranscript& comman
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
   Session session = *there;
+  if (session.session_id != command.origin_id) return fail(Code::session_busy, "the session was reset; try again");
   const std::string own = AgentState::file_of(session, {});
   if (context.rests_on != nullptr) *context.rests_on = own;
   const TranscriptEnd* end = state.transcripts.find(own);
@@ -78,11 +105,14 @@ Result<Decision> decide(const AgentState& state, const ReplaceTranscript& comman
     return fail(Code::precondition_failed,
                 fmt::format("expectedSeq is {}, but the next entry gets {}", command.expected_seq, end->count));
   json::Edit entry = policy::reset_edit(*session.entry(), true);
-  put_sums(entry, command.sums);
+  put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back);
+  put_copied_from(entry, command.copied_from);
   TRY(const auto done,
       reset_session(
           builder, session,
           {.reason = "replace", .files = {command.file}, .session_id = command.session_id, .entry = std::move(entry)}));
+  if (!builder.out.need && !command.copied_from.empty())
+    note_copied(builder, command.origin_id, {}, command.session_id);
   if (builder.out.need) return std::move(builder.out);
   return answer_reset(builder, session, done);
 }

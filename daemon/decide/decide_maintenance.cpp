@@ -51,9 +51,8 @@ Result<Decision> decide(const AgentState& state, const DestroyArchive& command, 
   builder.out.status = 204;
   std::string more = "\"reason\":" + json::quote(command.reason);
   if (!command.entry_as.empty()) more += ",\"entryAs\":" + json::quote(command.entry_as);
-  const auto keeps = [&](const ArchiveRecord* record) { return record != *there && !record->purged; };
-  if (state.find_session_id(command.session_id) == nullptr && std::ranges::none_of(records, keeps))
-    more += ",\"log\":true";  // the last of the id: its log goes, too
+  if (state.find_session_id(command.session_id) == nullptr && !state.archives.has_archives(command.session_id, *there))
+    more += ",\"log\":true";  // the last of the id: what lies beside it goes, too
   emit_archives(builder, journal::EventType::archive_destroyed,
                 shell((*there)->key, command.session_id, (*there)->channel), command.archives, more);
   return std::move(builder.out);

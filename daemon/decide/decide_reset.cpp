@@ -31,7 +31,7 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
   std::vector<std::string> appended;  // by this decision
   appended.reserve(builder.out.transcript_updates.size());
   for (const TranscriptUpdate& update : builder.out.transcript_updates)
-    if (!store::is_log_file(update.file)) appended.push_back(update.file);
+    if (!store::is_beside(update.file)) appended.push_back(update.file);
   if (end->size != 0 || std::ranges::find(appended, own) != appended.end()) files.push_back(own);
   if (const auto* topics = state.transcripts.topics(session.session_id)) {
     for (const std::string& topic : *topics) {
@@ -42,7 +42,7 @@ std::optional<std::vector<std::string>> files_of(DecisionBuilder& builder, const
   for (std::string& file : appended)
     if (std::ranges::find(files, file) == files.end()) files.push_back(std::move(file));
   std::erase_if(builder.out.transcript_updates,  // these files get other names in the same commit
-                [](const TranscriptUpdate& update) { return !store::is_log_file(update.file); });
+                [](const TranscriptUpdate& update) { return !store::is_beside(update.file); });
   return files;
 }
 
@@ -103,6 +103,7 @@ Result<Decision> remove_session(DecisionBuilder& builder, Session session, std::
   if (purge) archives.entry_as.clear();
   std::string data = fmt::format(R"({{{},"purged":{})", archives.members(), purge || !builder.context().durable);
   if (!reason.empty()) data += fmt::format(R"(,"reason":{})", json::quote(reason));
+  if (purge && !builder.state().archives.has_archives(session.session_id)) data += ",\"changes\":true";
   if (purge) fail_purged_deliveries(builder, session);
   keep_untold(builder, archives, *session.entry());
   builder.emit(journal::EventType::session_deleted, session, data + "}");

@@ -32,6 +32,11 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   } else {
     edit.remove("previousSessions");
   }
+  // The message may have been edited or deleted since it was looked at.
+  if (command.taken_back != builder.state().last_taken_back) {
+    edit.remove("firstMessage");
+    edit.remove("firstMessageId");
+  }
   if (const auto slug = json::string_at(command.entry, "slug"); slug && builder.state().has_slug(*slug, command.key))
     edit.put_string("slug", free_slug_of(builder, command.key, json::string_at(command.entry, "name").value_or("")));
   return json::apply(command.entry.empty() ? "{}" : command.entry, edit);

@@ -138,6 +138,7 @@ struct Need {
     kept,            // what the path to the end of `file` says of the entry ids.front(): Context::kept
     id_files,        // the files of the session id `file`: Context::on_disk
     history,         // the structures of the last messages in `file`: history_name (session_log.hpp)
+    shown,           // the message ids.front() in `file`, as people left it: a line of shown_name()
     calls,           // by which of `ids` messages in `file` call tools: lines of call_name()
     sdk_session,     // which agents have the SDK session id `file`: Context::sdk_id_elsewhere
   };
@@ -145,10 +146,14 @@ struct Need {
   std::string file;
   std::vector<std::string> ids{};
   context::OrderAsked order{};  // of transcript_end, meter and kept: the session's runs
+  std::string name{};           // of shown: the transcript's (transcripts/origins.hpp)
 };
 
 // Names the answer to Need::What::calls among the fetched lines: a line that is not empty says that there is a call.
 inline std::string call_name(std::string_view id) { return std::string("/call ").append(id); }
+
+// Names the answer to Need::What::shown among the fetched lines. An empty line: no entry has this id.
+inline std::string shown_name(std::string_view id) { return std::string("/shown ").append(id); }
 
 // The new end of a transcript after a decision appended to it.
 struct TranscriptUpdate {
@@ -166,6 +171,7 @@ struct Decision {
   std::optional<Need> need;
 
   std::vector<NamedMessage> named{};
+  std::vector<std::string> outdated{};  // other transcripts that are shown differently now: their ends are read again
 
   int status = 200;
   std::string body;      // JSON

@@ -37,6 +37,16 @@ constexpr std::array<std::string_view, 10> joined{
     "channel",   "provider",         "lastChannel",  "lastProvider",       "chatType",
     "createdAt", "sessionStartedAt", "sdkSessionId", "claudeCliSessionId", "cliSessionIds"};
 
+std::vector<std::string> read_copied_from(std::string_view value) {
+  std::vector<std::string> ids;
+  if (json::kind(value) != json::Kind::array) return ids;
+  for (const std::string_view element : json::elements(value)) {
+    auto id = json::as_string(element);
+    if (id && ids.size() < most_copied_from && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*std::move(id));
+  }
+  return ids;
+}
+
 }  // namespace
 
 std::optional<std::int64_t>* Counters::find(std::string_view field) {
@@ -115,6 +125,8 @@ void Session::take_field(std::string_view field, std::string_view value) {
     ephemeral = json::as_bool(value).value_or(false);
   else if (field == "firstMessage")
     has_first_message = json::kind(value) == json::Kind::string;
+  else if (field == "copiedFrom")
+    copied_from = read_copied_from(value);
   else if (field == "needs")
     needs = json::kind(value) == json::Kind::array && value != "[]" ? value : "";
 }
@@ -122,6 +134,7 @@ void Session::take_field(std::string_view field, std::string_view value) {
 void Session::read_fields() {
   static_cast<Counters&>(*this) = {};
   session_id = session_file = channel = chat_type = label = name = slug = spawned_by = needs = {};
+  copied_from.clear();
   archived_at = last_interaction_at = started_at = {};
   rev = 0;
   const std::int64_t chosen = std::exchange(created_at, 0);

@@ -8,12 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "daemon/decide/shown_entry.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/sessions/sessions_file.hpp"
 
 namespace sessiond::decide {
+
+// An entry's copiedFrom names no more sessions. Of messages of others an edit shows, but the tally may be old until the
+// next one, and firstMessage stays.
+inline constexpr std::size_t most_copied_from = 64;
 
 // The counters of an entry; nothing where it has none.
 struct Counters {
@@ -53,8 +59,9 @@ class Session : public Counters, public Linked, public Times {
 
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
   std::string session_id, session_file, channel, chat_type, label, name, slug, spawned_by;
-  std::string sdk_session_id;  // of the Claude Agent SDK, by sdk_session.hpp
-  std::string needs;           // raw JSON: the messages that wait for an answer (needs.hpp)
+  std::string sdk_session_id;            // of the Claude Agent SDK, by sdk_session.hpp
+  std::vector<std::string> copied_from;  // the session ids in which messages of it were first written; each once
+  std::string needs;                     // raw JSON: the messages that wait for an answer (needs.hpp)
   std::uint64_t rev = 0;
   bool ephemeral = false;
   bool has_first_message = false;  // firstMessage: how the conversation began

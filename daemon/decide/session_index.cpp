@@ -88,6 +88,14 @@ std::vector<const Session*> SessionIndex::children(std::string_view key) const {
   return out;
 }
 
+std::vector<const Session*> SessionIndex::copies(std::string_view session_id) const {
+  std::vector<const Session*> out;
+  for (auto at = by_origin_.lower_bound({std::string(session_id), nullptr});
+       at != by_origin_.end() && at->first == session_id; ++at)
+    out.push_back(at->second);
+  return out;
+}
+
 std::string SessionIndex::file_of(const Session& session, const std::optional<std::string>& topic) {
   const std::string& own = session.topic_of_key();
   if (topic && *topic != own) return store::transcript_file(session.session_id, *topic);
@@ -179,6 +187,7 @@ void SessionIndex::link(Session& session) {
   if (!session.sdk_session_id.empty()) by_sdk_hash_.emplace(StringHash()(session.sdk_session_id), &session);
   if (!session.slug.empty()) by_slug_.emplace(session.slug, &session);
   if (!session.spawned_by.empty()) by_parent_.emplace(store::folded_key(session.spawned_by), &session);
+  for (const std::string& origin : session.copied_from) by_origin_.emplace(origin, &session);
   if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
 }
 
@@ -189,6 +198,7 @@ void SessionIndex::unlink(Session& session) {
   if (!session.sdk_session_id.empty()) erase_pair(by_sdk_hash_, StringHash()(session.sdk_session_id), &session);
   if (!session.slug.empty()) erase_pair(by_slug_, session.slug, &session);
   if (!session.spawned_by.empty()) erase_pair(by_parent_, store::folded_key(session.spawned_by), &session);
+  for (const std::string& origin : session.copied_from) by_origin_.erase({origin, &session});
   if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
 }
 

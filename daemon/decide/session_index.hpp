@@ -52,6 +52,9 @@ class SessionIndex {
   // Returns the sessions whose spawnedBy names the session `key`, in any spelling; the oldest first.
   std::vector<const Session*> children(std::string_view key) const;
 
+  // Returns the sessions that have copies of messages which were first written in the session `session_id`.
+  std::vector<const Session*> copies(std::string_view session_id) const;
+
   // Tells whether another session than `key` has this slug.
   bool has_slug(std::string_view slug, std::string_view key) const;
 
@@ -83,8 +86,9 @@ class SessionIndex {
   StringMultimap<Session*> by_session_id_;
   std::unordered_multimap<std::size_t, Session*> by_sdk_hash_;  // by StringHash of sdk_session_id
   StringMultimap<Session*> by_slug_;
-  StringMultimap<Session*> by_parent_;   // by folded_key(spawnedBy)
-  StringMultimap<Session*> by_file_;     // sessions that name a sessionFile, by file_of
+  StringMultimap<Session*> by_parent_;                                 // by folded_key(spawnedBy)
+  std::set<std::pair<std::string, Session*>, std::less<>> by_origin_;  // by each of copied_from
+  StringMultimap<Session*> by_file_;                                   // sessions that name a sessionFile, by file_of
   StringMultimap<Session*> mixed_case_;  // sessions whose key is not lower-case, by the lower-case key; few
   std::set<Session*, ByUpdated> by_updated_;
   std::map<std::string_view, Session*> by_name_;

@@ -181,7 +181,9 @@ void put_sums(json::Edit& entry, const transcripts::EntrySums& sums) {
   entry.put_int("totalTokens", sums.total);
   if (sums.cost > 0) entry.put_int("costMicrocents", sums.cost);
   if (sums.compactions > 0) entry.put_int("compactionCount", sums.compactions);
-  if (!sums.first_message.empty()) entry.put_string("firstMessage", sums.first_message);
+  if (sums.first_message.empty()) return;
+  entry.put_string("firstMessage", sums.first_message);
+  entry.put_string("firstMessageId", sums.first_id);
 }
 
 void take_staged(DecisionBuilder& builder, std::string_view key, const std::string& session_id,
@@ -217,6 +219,34 @@ void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string&
   if (builder.context().durable && seal::on()) position.draw = seal::draw();
   end.size += transcripts::line_size(position.made->text.size(), position.draw);
   builder.out.line_positions.push_back(std::move(position));
+}
+
+void keep_change(DecisionBuilder& builder, std::string_view session_id, const std::optional<std::string>& topic,
+                 std::string_view custom_type, std::string_view data) {
+  if (!builder.context().durable) return;
+  const std::string file = store::changes_file(session_id, topic.value_or(""));
+  const TranscriptEnd* known = builder.transcript_end(file);
+  if (known == nullptr) {
+    builder.out.need = Need{Need::What::transcript_end, file};
+    return;
+  }
+  TranscriptEnd end = *known;
+  const std::string id = builder.context().ids->entry_id();
+  const transcripts::NewEntry entry{.type = "custom",
+                                    .body = fmt::format(R"("customType":"{}","data":{})", custom_type, data)};
+  const std::string line = transcripts::write_entry(entry, id, end.last_id, end.count, builder.context().now).line;
+  const std::uint64_t seq = builder.next_seq() - 1;
+  place_line(builder, end, file, seq,
+             {.line = line, .made = journal::MadeLine{.text = line, .id = id, .seq = end.count}});
+  end.last_id = id;
+  end.last_seq = seq;
+  ++end.count;
+  auto& updates = builder.out.transcript_updates;
+  const auto mine = std::ranges::find(updates, file, &TranscriptUpdate::file);
+  if (mine == updates.end())
+    updates.push_back({.file = file, .end = std::move(end)});
+  else
+    mine->end = std::move(end);
 }
 
 }  // namespace sessiond::decide

@@ -82,6 +82,11 @@ Decision answer_reset(DecisionBuilder& builder, const Session& session, const Re
 void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string& file, std::uint64_t seq,
                 journal::LinePosition position);
 
+// Notes in the file with the changes of a transcript's messages (transcripts/changes.hpp) what the last event tells of
+// them. `data`: of the entry, a JSON object. May set builder.out.need.
+void keep_change(DecisionBuilder& builder, std::string_view session_id, const std::optional<std::string>& topic,
+                 std::string_view custom_type, std::string_view data);
+
 // Checks that the agent may have one more session: validation_failed beyond limits.sessionsPerAgent.
 Result<void> check_room(const DecisionBuilder& builder);
 

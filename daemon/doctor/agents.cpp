@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 
@@ -52,7 +53,7 @@ class AgentCheck {
         agent_(std::move(agent)),
         store_(exam.paths.store_file(agent_)),
         dir_(store_.parent_path()),
-        logs_(dir_ / "logs") {}
+        beside_{dir_ / "changes", dir_ / "logs"} {}
 
   void run() {
     if (auto below = store::resolve_below(exam_.paths.root(), exam_.paths.sessions_dir(agent_)); !below) {
@@ -75,7 +76,7 @@ class AgentCheck {
     if (entries)
       for (const sessions::NamedEntry& named : *entries) exam_.note_names(*named.entry, policy::NamedBy::entry, store_);
     if (!exam_.cancelled()) check_transcripts(exam_, agent_, files, entries);
-    if (!exam_.cancelled()) check_logs(exam_, agent_);
+    if (!exam_.cancelled()) check_files_beside(exam_, agent_);
   }
 
  private:
@@ -105,7 +106,7 @@ class AgentCheck {
       exam_.report.warning(
           "foreign_gateway", path.native(), "a database: OpenClaw 2026.8 and later keep sessions there",
           "let only one of them serve this directory: sessiond does not read what such a version writes");
-    } else if (path != logs_) {
+    } else if (std::ranges::find(beside_, path) == beside_.end()) {
       unknown.push_back(file.name);
     }
   }
@@ -200,7 +201,8 @@ class AgentCheck {
   std::string agent_;
   fs::path store_;
   fs::path dir_;
-  fs::path logs_;            // of the store's folder, where that is not called sessions
+  // Of the store's folder, where that is not called sessions.
+  std::array<fs::path, ledger::folders_beside.size()> beside_;
   bool told_ = false;        // something other than a file in the place of sessions.json was reported
   std::string unsettled_{};  // the temporary file of a checkpoint that was under way, by its note
 };

@@ -27,7 +27,8 @@ class EncryptionCheck {
   void run() {
     for (const std::string& agent : exam_.paths.agents()) {
       look_into(exam_.paths.store_file(agent).parent_path());
-      look_into(exam_.paths.root() / ledger::logs_dir(exam_.paths, agent));
+      for (const std::string_view folder : ledger::folders_beside)
+        look_into(exam_.paths.root() / ledger::dir_beside(exam_.paths, agent, folder));
     }
     look_into(exam_.paths.journal_dir());
     look_below(exam_.options.state_dir / "blobs");

@@ -143,8 +143,8 @@ void tell_foreign(Examination& exam, const std::filesystem::path& dir, const std
 // are not known, and then transcripts without a session are not reported.
 void check_transcripts(Examination& exam, const std::string& agent, const std::vector<Listed>& files,
                        const std::optional<std::vector<sessions::NamedEntry>>& entries);
-// Checks the logs of an agent's sessions.
-void check_logs(Examination& exam, const std::string& agent);
+// Checks the files beside an agent's transcripts: logs of sessions, changes of messages.
+void check_files_beside(Examination& exam, const std::string& agent);
 // Mends the end of a transcript or log. Holds its lock, so that no foreign program appends meanwhile.
 Result<Step> mend_last_line(const std::filesystem::path& path);
 // Returns the session id of each transcript file.

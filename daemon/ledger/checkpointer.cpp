@@ -48,9 +48,12 @@ asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, decide::A
   co_return dirty;
 }
 
-// Tells whether lines of the agent's transcripts or logs wait for their files.
+// Returns whether lines of the agent's transcripts, or of files beside them, wait for their files.
 bool holds_lines(const TranscriptFlusher& flusher, const Paths& paths, const std::string& agent) {
-  return flusher.is_locked(paths.sessions_dir(agent)) || flusher.is_locked(logs_dir(paths, agent));
+  return flusher.is_locked(paths.sessions_dir(agent)) ||
+         std::ranges::any_of(folders_beside, [&](std::string_view folder) {
+           return flusher.is_locked(dir_beside(paths, agent, folder));
+         });
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
     event.edit.reset();
   }
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(state, update);
+  for (const std::string& file : decision.outdated) state.transcripts.forget(file);
   journal::Commit commit{
       .first_seq = next_seq_, .events = {}, .answers = {}, .line_positions = std::move(decision.line_positions)};
   commit.events.reserve(decision.events.size());

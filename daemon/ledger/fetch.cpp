@@ -36,8 +36,8 @@ namespace {
 
 // Blocks. A loop of calls that ended before is not warned of any more.
 Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& transcript, std::int64_t doom_count,
-                                                       const context::OrderAsked& order) {
-  TRY(auto meter, transcripts::measure(transcript, doom_count, order.waiting));
+                                                       const context::OrderAsked& order, const std::string& name) {
+  TRY(auto meter, transcripts::measure(transcript, doom_count, order.waiting, name));
   meter.take_doom();
   return std::make_shared<const context::Meter>(std::move(meter));
 }
@@ -47,15 +47,17 @@ Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& 
 asio::awaitable<Result<decide::FetchedIds>> fetch_ids(const LedgerEnv& env, TranscriptFlusher& flusher,
                                                       std::string agent, std::vector<std::string> ids) {
   if (!ids.empty()) CO_TRY(co_await flusher.flush(agent, store::transcript_file(ids.front(), "")));
-  co_return co_await runtime::run_on(env.disk.get_executor(), [dir = env.paths.root() / env.paths.sessions_dir(agent),
-                                                               logs = env.paths.root() / logs_dir(env.paths, agent),
-                                                               ids] { return files_of_ids(dir, ids, logs); });
+  co_return co_await runtime::run_on(
+      env.disk.get_executor(),
+      [dir = env.paths.root() / env.paths.sessions_dir(agent),
+       logs = env.paths.root() / dir_beside(env.paths, agent, "logs"), ids] { return files_of_ids(dir, ids, logs); });
 }
 
 namespace {
 
-// Notes where a log ends. One that cannot be read is taken for empty: its lines are then placed behind what is there.
-asio::awaitable<Result<void>> fetch_log_end(LedgerParts& parts, const std::string& agent, const std::string& file) {
+// Notes where a file beside transcripts ends. One that cannot be read is taken for empty: its lines are then placed
+// behind what is there.
+asio::awaitable<Result<void>> fetch_end_beside(LedgerParts& parts, const std::string& agent, const std::string& file) {
   const auto state = parts.agents.find_or_add(agent).state;
   const std::uint64_t forgotten = state ? state->transcripts.forgotten(file) : 0;
   std::optional<transcripts::TranscriptTail> tail;
@@ -119,11 +121,12 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
     ids.merge(found);
     co_return Result<void>{};
   }
-  if (need.what == decide::Need::What::transcript_end && store::is_log_file(need.file))
-    co_return co_await fetch_log_end(parts, agent, need.file);
+  if (need.what == decide::Need::What::transcript_end && store::is_beside(need.file))
+    co_return co_await fetch_end_beside(parts, agent, need.file);
   if (parts.env.rules.shared) {
     CO_TRY(co_await parts.flusher.wait_until_written(agent, need.file));
   }
+  const std::string name = state ? state->transcript_name_of(need.file) : "";
   switch (need.what) {
     case decide::Need::What::transcript_end: {
       // In shared mode a torn line stays, because a foreign program may be writing it; our next line then begins on a
@@ -137,7 +140,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
              co_await parts.readers.read(
                  agent, need.file, [&](transcripts::Transcript& transcript) -> Result<transcripts::TranscriptTail> {
                    started = transcript.started();
-                   TRY(meter, measured(transcript, doom_count, need.order));
+                   TRY(meter, measured(transcript, doom_count, need.order, name));
                    return transcript.tail();
                  }));
       Agent& slot_now = parts.agents.find_or_add(agent);
@@ -160,12 +163,14 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       const std::int64_t doom_count = parts.env.rules.context.doom_count;
       auto read = co_await parts.readers.read(agent, need.file,
                                               [&, doom_count](transcripts::Transcript& transcript) -> Result<Counted> {
-                                                TRY(auto meter, measured(transcript, doom_count, need.order));
+                                                TRY(auto meter, measured(transcript, doom_count, need.order, name));
                                                 return Counted{transcript.tail().count, std::move(meter)};
                                               });
       if (!read) co_return std::unexpected(std::move(read.error()));
       Agent& slot_now = parts.agents.find_or_add(agent);
-      if (!slot_now.state || slot_now.state->transcripts.find(need.file) == nullptr) co_return Result<void>{};
+      if (!slot_now.state || slot_now.state->transcripts.forgotten(need.file) != forgotten ||
+          slot_now.state->transcripts.find(need.file) == nullptr)
+        co_return Result<void>{};
       decide::TranscriptEnd& end = slot_now.state->transcripts.find_or_add(need.file);
       if (read->first == end.count)
         end.meter = std::move(read->second);  // else the file has grown, and the decision asks again
@@ -188,6 +193,14 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
     }
     case decide::Need::What::history: {
       CO_TRY(lines[std::string(decide::history_name)], co_await parts.readers.read(agent, need.file, read_history));
+      co_return Result<void>{};
+    }
+    case decide::Need::What::shown: {
+      const std::string& id = need.ids.front();
+      CO_TRY(lines[decide::shown_name(id)],
+             co_await parts.readers.read(agent, need.file, [&need](transcripts::Transcript& from) {
+               return transcripts::read_shown_line(from, need.name, need.ids.front());
+             }));
       co_return Result<void>{};
     }
     case decide::Need::What::calls: {

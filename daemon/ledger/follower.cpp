@@ -338,9 +338,12 @@ void Follower::tell_news(const TranscriptNews& news) {
       agent->state->transcripts.forget(path.substr(dir.size()));
       follow(id, path.substr(dir.size()));
     }
-    const std::string logs = logs_dir(env_.paths, id);
-    for (const std::string& path : news.displaced)
-      if (agent->state && path.starts_with(logs)) agent->state->transcripts.forget("logs/" + path.substr(logs.size()));
+    for (const std::string_view folder : folders_beside) {
+      const std::string beside = dir_beside(env_.paths, id, folder);
+      for (const std::string& path : news.displaced)
+        if (agent->state && path.starts_with(beside))
+          agent->state->transcripts.forget(std::string(folder) + "/" + path.substr(beside.size()));
+    }
     std::vector<lock::Eviction> own;
     for (const lock::Eviction& eviction : news.evictions) {
       if (eviction.path.contains("/" + dir)) own.push_back(eviction);

@@ -53,7 +53,7 @@ asio::awaitable<void> finish(LedgerParts& parts, std::uint64_t seq, std::string 
   key.reset();
   if (!hold) co_return;
   for (const decide::TranscriptUpdate& update : transcript_updates) {
-    if (store::is_log_file(update.file)) continue;
+    if (store::is_beside(update.file)) continue;
     if (auto written = co_await parts.flusher.wait_until_written(agent, update.file); !written) co_return;
   }
   co_await parts.locks.release(std::move(hold));
@@ -311,7 +311,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   }
   if (parts_.env.rules.shared) {
     for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
-      if (store::is_log_file(update.file)) continue;  // foreign programs write none
+      if (store::is_beside(update.file)) continue;  // foreign programs write none
       if (auto written = co_await parts_.flusher.wait_until_written(agent, update.file); !written)
         co_return std::unexpected(not_in_file(std::move(written.error())));
     }

@@ -103,8 +103,10 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
   const auto read = [&](auto call) { return read_memory(env_, copy, std::move(call)); };
   switch (need.what) {
     case decide::Need::What::meter: {
-      CO_TRY(auto meter, co_await read([count = env_.rules.context.doom_count, &need](Transcript& transcript) {
-               return transcripts::measure(transcript, count, need.order.waiting);
+      const decide::AgentState* state = of(agent);
+      const std::string name = state == nullptr ? "" : state->transcript_name_of(need.file);
+      CO_TRY(auto meter, co_await read([count = env_.rules.context.doom_count, &need, &name](Transcript& transcript) {
+               return transcripts::measure(transcript, count, need.order.waiting, name);
              }));
       meter.take_doom();  // a loop of calls that ended before is not warned of any more
       if (decide::TranscriptEnd* end = end_of(agent, need.file, copy->bytes()))
@@ -116,6 +118,12 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
              co_await read([](Transcript& transcript) -> Result<transcripts::IdSet> { return transcript.ids(); }));
       if (decide::TranscriptEnd* end = end_of(agent, need.file, copy->bytes()))
         end->ids = std::make_shared<transcripts::IdSet>(std::move(ids));
+      break;
+    }
+    case decide::Need::What::shown: {
+      CO_TRY(facts.lines[decide::shown_name(need.ids.front())], co_await read([&need](Transcript& transcript) {
+               return transcripts::read_shown_line(transcript, need.name, need.ids.front());
+             }));
       break;
     }
     case decide::Need::What::calls: {

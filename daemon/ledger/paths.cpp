@@ -142,20 +142,21 @@ std::vector<std::string> Paths::agents() const {
   return out;
 }
 
-std::string logs_dir(const Paths& paths, std::string_view agent) {
+std::string dir_beside(const Paths& paths, std::string_view agent, std::string_view folder) {
   constexpr std::string_view usual = "/sessions/";
   std::string dir = paths.sessions_dir(agent);
   if (dir.ends_with(usual)) dir.resize(dir.size() - usual.size() + 1);
-  return dir.append("logs/");
+  return dir.append(folder).append("/");
 }
 
-std::string logs_dir_in_backup(const Paths& paths, std::string_view agent) {
-  return backup_folder(paths) + logs_dir(paths, agent);
+std::string dir_beside_in_backup(const Paths& paths, std::string_view agent, std::string_view folder) {
+  return backup_folder(paths) + dir_beside(paths, agent, folder);
 }
 
 std::string file_path(const Paths& paths, std::string_view agent, std::string_view name) {
-  if (!store::is_log_file(name)) return paths.transcript(agent, name);
-  return logs_dir(paths, agent).append(name.substr(name.find('/') + 1));
+  if (!store::is_beside(name)) return paths.transcript(agent, name);
+  const std::size_t slash = name.find('/');
+  return dir_beside(paths, agent, name.substr(0, slash)).append(name.substr(slash + 1));
 }
 
 bool is_log_path(std::string_view path) {

@@ -59,11 +59,13 @@ class Paths {
 
 // A file of ours, relative to the root() or the state directory that it lies below.
 std::filesystem::path relative(const Paths& paths, const std::filesystem::path& file);
-// Where the logs of an agent's sessions lie, relative to root(), with its '/': beside the folder sessions, else in the
-// folder of the store.
-std::string logs_dir(const Paths& paths, std::string_view agent);
-std::string logs_dir_in_backup(const Paths& paths, std::string_view agent);
-// A transcript in the agent's folder, or a log (store::log_file), relative to root().
+// The folders of files beside transcripts (store::is_beside).
+inline constexpr std::array<std::string_view, 2> folders_beside{"changes", "logs"};
+// Where those of an agent lie, relative to root(), with its '/': beside the folder sessions, else in the folder of the
+// store.
+std::string dir_beside(const Paths& paths, std::string_view agent, std::string_view folder);
+std::string dir_beside_in_backup(const Paths& paths, std::string_view agent, std::string_view folder);
+// A transcript in the agent's folder, or a file beside it, relative to root().
 std::string file_path(const Paths& paths, std::string_view agent, std::string_view name);
 // Tells whether the path of a transcript or log, relative to root(), is that of a log.
 bool is_log_path(std::string_view path);

@@ -177,7 +177,9 @@ void Projection::unload_agent(const std::string& agent) {
   if (known == ends_.end() || !known->second.saved() || writer_.has_pending_below(known->first)) return;
   ends_.erase(known);
   sizes_.forget_folder(paths_.sessions_dir(agent));
-  if (!writer_.has_pending_below(logs_dir(paths_, agent))) sizes_.forget_folder(logs_dir(paths_, agent));
+  for (const std::string_view folder : folders_beside)
+    if (const std::string dir = dir_beside(paths_, agent, folder); !writer_.has_pending_below(dir))
+      sizes_.forget_folder(dir);
 }
 
 Result<void> Projection::sync() {

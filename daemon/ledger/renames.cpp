@@ -36,6 +36,14 @@ Result<void> keep_entry(const std::filesystem::path& folder, const journal::Line
   return store::sync_file(fd.get(), path);
 }
 
+// Returns whether a file with changes says that the messages were copied. One that cannot be read stays.
+bool has_copies(const std::filesystem::path& file) {
+  const auto changes = transcripts::Transcript::open(file, {});
+  if (!changes) return true;
+  const auto marks = (*changes)->landmarks();
+  return !marks || (*marks)->changes.has_copies();
+}
+
 void remove_indexes(const Paths& paths, const std::string& agent, const std::string& file) {
   const auto sidecar = paths.sidecar(agent, file);
   std::error_code ignored;  // an index that stays only takes space
@@ -81,7 +89,7 @@ Result<void> Renames::apply(std::string_view text, std::span<const journal::Line
   if (event.envelope.type == journal::EventType::archive_destroyed) return destroy_archives(event, positions);
   const std::string& agent = event.envelope.agent;
   const std::filesystem::path folder = paths_.root() / paths_.sessions_dir(agent);
-  if (purges_files(event)) TRY(remove_log(event));
+  if (purges_files(event)) TRY(remove_beside(event, json::find(event.data, "changes") == "true"));
   const auto files = archived_files(event, positions);
   TRY(const bool done, archives_.contains(agent, event.envelope.seq));
   for (const journal::LinePosition& position : positions) {
@@ -110,16 +118,33 @@ Result<void> Renames::apply(std::string_view text, std::span<const journal::Line
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 
-// Removes the log of the session that an event names. A replay writes the lines of a later session with that id again.
-Result<void> Renames::remove_log(const journal::Event& event) {
+// Removes what lies beside the transcripts of the session that an event names: its log, and if no archive of it is left
+// the changes of its messages, unless copies of these are there. A replay writes the lines of a later session with that
+// id again.
+Result<void> Renames::remove_beside(const journal::Event& event, bool is_last) {
   const std::string& id = event.envelope.session_id;
   if (!store::check_session_id(id)) return {};
   const std::string& agent = event.envelope.agent;
-  const std::string name = store::log_file(id);
+  std::vector<std::string> names{store::log_file(id)};
+  const auto folder = paths_.root() / dir_beside(paths_, agent, "changes");
+  store::each_in(folder, [&](const std::filesystem::directory_entry& at) {
+    const std::string file = at.path().filename().string();
+    if (!is_last) return;
+    if (file == store::transcript_file(id, "") || store::topic_of_file(id, file))
+      names.push_back(store::changes_file(id, store::topic_of_file(id, file).value_or("")));
+  });
+  for (const std::string& name : names) TRY(remove_file_beside(agent, name));
+  return {};
+}
+
+Result<void> Renames::remove_file_beside(const std::string& agent, const std::string& name) {
   const std::string path = file_path(paths_, agent, name);
   if (!store::resolve_below(paths_.root(), path)) return {};  // gone, or a link to what is not ours
-  writer_.discard(path);
   const std::filesystem::path file = paths_.root() / path;
+  if (!store::is_log_file(name)) {
+    if (!writer_.flush(path) || has_copies(file)) return {};
+  }
+  writer_.discard(path);
   const auto status = store::stat_of(file);
   if (!status || !S_ISREG(status->st_mode)) return {};
   std::error_code error;
@@ -139,7 +164,7 @@ Result<void> Renames::destroy_archives(const journal::Event& event, std::span<co
   TRY(archives_.write());
   TRY(archives_.sync());
   if (!store::resolve_below(paths_.root(), dir)) return {};  // gone, or a link to what is not ours
-  if (json::find(event.data, "log") == "true") TRY(remove_log(event));
+  if (json::find(event.data, "log") == "true") TRY(remove_beside(event, true));
   std::vector<std::string> names;
   for (auto& [file, name] : archived_files(event, positions)) names.push_back(std::move(name));
   if (auto entry = json::string_at(event.data, "entryAs")) names.push_back(std::move(*entry));

@@ -44,7 +44,8 @@ class Renames {
  private:
   Result<void> restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
                              bool locked);
-  Result<void> remove_log(const journal::Event& event);
+  Result<void> remove_beside(const journal::Event& event, bool is_last);
+  Result<void> remove_file_beside(const std::string& agent, const std::string& name);
   Result<void> destroy_archives(const journal::Event& event, std::span<const journal::LinePosition> positions);
   Result<bool> archive_some(const std::string& agent, std::span<const std::pair<std::string, std::string>> files,
                             bool locked, bool done);

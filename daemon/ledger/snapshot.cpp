@@ -144,11 +144,14 @@ Result<void> take_transcripts(StateSnapshot& cut, const Paths& paths, const std:
   TRY(take(cut, "journal/archives/" + agent + ".jsonl", paths.archive_records(agent)));
   TRY(take_folder(cut, folder, paths.store_file(agent).parent_path(), Depth::deep,
                   [store = paths.store_file(agent)](const fs::path& file) { return file != store; }));
-  const std::string logs = logs_dir_in_backup(paths, agent);
-  const fs::path dir = paths.root() / logs_dir(paths, agent);
-  std::error_code ignored;
-  if (logs.starts_with(folder) || !fs::is_directory(fs::symlink_status(dir, ignored))) return {};
-  return take_folder(cut, logs, dir, Depth::flat, [](const fs::path&) { return true; });
+  for (const std::string_view kind : folders_beside) {
+    const std::string beside = dir_beside_in_backup(paths, agent, kind);
+    const fs::path dir = paths.root() / dir_beside(paths, agent, kind);
+    std::error_code ignored;
+    if (beside.starts_with(folder) || !fs::is_directory(fs::symlink_status(dir, ignored))) continue;
+    TRY(take_folder(cut, beside, dir, Depth::flat, [](const fs::path&) { return true; }));
+  }
+  return {};
 }
 
 Result<void> take_journal(StateSnapshot& cut, const journal::FileJournal& journal) {

@@ -67,6 +67,11 @@ Result<void> TranscriptFiles::flush(const std::string& file) {
   return done ? flushed : done;
 }
 
+Result<void> TranscriptFiles::flush(const std::string& file, const std::string& folder) {
+  auto done = flush(file);
+  return done ? projection_.writer().flush_below(folder) : done;
+}
+
 LockedTranscripts TranscriptFiles::locked() const {
   LockedTranscripts locked = projection_.writer().stuck();
   for (const std::string& file : projection_.writer().waiting()) locked.try_emplace(file);

@@ -46,6 +46,8 @@ class TranscriptFiles {
   // Writes the lines of one file (path below the state directory), or of all when it is empty. lock_timeout or degraded
   // when the one that was asked for cannot be written now; the others are then in locked().
   Result<void> flush(const std::string& file = {});
+  // The same, and the lines of the files in a folder (with its '/').
+  Result<void> flush(const std::string& file, const std::string& folder);
   LockedTranscripts locked() const;
   TranscriptNews take_news();
   // Takes the file's lock, writes its lines under it, and says whether a foreign program has written to it. The lock is

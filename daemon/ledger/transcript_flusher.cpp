@@ -49,8 +49,10 @@ void TranscriptFlusher::hand_over() {
 }
 
 asio::awaitable<Result<void>> TranscriptFlusher::flush(std::string agent, std::string file) {
-  co_return co_await on_files(
-      [path = file_path(env_.paths, agent, file)](TranscriptFiles& files) { return files.flush(path); });
+  co_return co_await on_files([path = file_path(env_.paths, agent, file),
+                               changes = dir_beside(env_.paths, agent, "changes")](TranscriptFiles& files) {
+    return files.flush(path, changes);
+  });
 }
 
 void TranscriptFlusher::flush_soon() {

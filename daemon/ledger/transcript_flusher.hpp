@@ -39,7 +39,8 @@ class TranscriptFlusher {
     hand_over();
     return runtime::on(files_, std::move(call));
   }
-  // Writes the lines of one transcript that are durable by now. lock_timeout when a foreign program holds its lock now.
+  // Writes the lines of one transcript that are durable by now, and those of all files with changes of messages.
+  // lock_timeout when a foreign program holds its lock now.
   asio::awaitable<Result<void>> flush(std::string agent, std::string file);
   // Writes all of them in a moment.
   void flush_soon();

@@ -20,7 +20,9 @@ std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const
   if (!opened) {
     if (open_.size() > most_open)
       std::erase_if(open_, [&](const auto& pair) { return pair.first != path && pair.second.use_count() == 1; });
-    opened = std::make_shared<OpenTranscript>(env_.disk, env_.paths.root() / path, env_.paths.sidecar(agent, file));
+    opened =
+        std::make_shared<OpenTranscript>(env_.disk, env_.paths.root() / path, env_.paths.sidecar(agent, file),
+                                         env_.paths.root().native() + "/" + dir_beside(env_.paths, agent, "changes"));
   }
   return opened;
 }

@@ -245,9 +245,10 @@ asio::awaitable<bool> Blobs::read_files() {
       fault = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(), [files = files_, &paths, agent, again] {
         const fs::path store = paths.store_file(agent);
         std::string why = files->look(store.parent_path(), agent, store, again);
-        const fs::path own = paths.state_dir() / "agents" / agent;
-        for (const char* side : {"logs", "streams"})
-          if (why.empty()) why = files->look(own / side, agent, store, again);
+        if (why.empty()) why = files->look(paths.state_dir() / "agents" / agent / "streams", agent, store, again);
+        for (const std::string_view side : ledger::folders_beside)
+          if (why.empty())
+            why = files->look(paths.root() / ledger::dir_beside(paths, agent, side), agent, store, again);
         for (const fs::path& book : {ledger::runs_file(paths, agent), ledger::outbox_file(paths, agent)})
           if (why.empty()) why = files->look_at(book, agent, store, again);
         return why;

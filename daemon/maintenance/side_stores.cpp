@@ -55,7 +55,7 @@ struct SideStores::State {
     const Clock::time_point began = Clock::now();
     SideSizes sizes;
     for (const std::string& agent : paths.agents()) {
-      store::each_in(paths.root() / ledger::logs_dir(paths, agent), [&](const fs::directory_entry& file) {
+      store::each_in(paths.root() / ledger::dir_beside(paths, agent, "logs"), [&](const fs::directory_entry& file) {
         if (!stop && file.path().extension() == ".jsonl") add(sizes.logs, file.path());
       });
       store::each_in(paths.root() / paths.sessions_dir(agent), [&](const fs::directory_entry& file) {

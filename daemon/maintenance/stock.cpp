@@ -219,10 +219,10 @@ asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string ag
   // Renames that are durable are made first: the transcript of a session that was deleted just now is no orphan.
   CO_TRY(co_await ledger.flusher().flush(agent, ""));
   const std::string folder_path = env.paths.sessions_dir(agent);
-  stock =
-      co_await runtime::run_on(env.disk.get_executor(), [stock = std::move(stock), dir = env.paths.root() / folder_path,
-                                                         logs = env.paths.root() / ledger::logs_dir(env.paths, agent),
-                                                         store = env.paths.store_file(agent)]() mutable {
+  stock = co_await runtime::run_on(
+      env.disk.get_executor(), [stock = std::move(stock), dir = env.paths.root() / folder_path,
+                                logs = env.paths.root() / ledger::dir_beside(env.paths, agent, "logs"),
+                                store = env.paths.store_file(agent)]() mutable {
         Folder folder = read_folder(dir);
         for (StockedArchive& archive : stock.archives) find_files(archive, folder);
         std::erase_if(stock.archives,

@@ -262,12 +262,17 @@ Result<void> Feed::read(const DocName& name, const std::string& file) {
   const std::uint64_t head = source_.journal().head();
   for (bool more = true; more;) {
     Doc& doc = index_.doc(name);
-    TRY(const auto page, source_.lines(name.agent, file, doc.next_seq));
+    const std::string transcript = transcripts::transcript_name(doc.session_id, name.topic);
+    TRY(const auto lines, source_.lines(name.agent, file, transcript, doc.next_seq));
+    const transcripts::TranscriptPage& page = lines.page;
+    for (const transcripts::CopiedLines& copied : lines.copied) {
+      const auto [session_id, topic] = transcripts::parts_of(copied.name);
+      index_.add_copied(doc, {std::string(session_id), std::string(topic), copied.first, copied.last});
+    }
     for (const transcripts::StoredLine& line : page.lines) {
       TRY(source_.check_goes_on());
       const std::string message = transcripts::view_entry(line.line, line.seq, transcripts::View::full).value_or("{}");
       index_.add(doc, line.seq, message);
-      if (const auto change = change_in(message, text_bytes)) index_.change(name.agent, *change, doc.last_time);
     }
     more = page.has_more && !page.lines.empty();
     if (index_.rows().waiting_bytes() <= commit_bytes) continue;

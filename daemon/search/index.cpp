@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "daemon/search/schema.hpp"
 #include "store/fault_point.hpp"
@@ -18,11 +19,15 @@ struct Index::Statements {
             "SELECT time, deleted, text FROM changes WHERE agent = ? AND session_id = ? AND topic = ? AND entry = ?"),
         put_change(connection, "INSERT OR REPLACE INTO changes VALUES(?, ?, ?, ?, ?, ?, ?)"),
         remove_changes(connection, "DELETE FROM changes WHERE agent = ? AND session_id = ? AND topic = ?"),
+        put_copy(connection, "INSERT OR REPLACE INTO copies VALUES(?, ?, ?, ?, ?, ?)"),
+        copies(connection,
+               "SELECT doc, first_seq, last_seq FROM copies WHERE agent = ? AND session_id = ? AND topic = ?"),
+        remove_copies(connection, "DELETE FROM copies WHERE doc = ?"),
         meta(connection, "SELECT value FROM meta WHERE name = ?"),
         put_meta(connection, "INSERT OR REPLACE INTO meta VALUES(?, ?)") {}
   Documents documents;
   Rows rows;
-  Statement change, put_change, remove_changes, meta, put_meta;
+  Statement change, put_change, remove_changes, put_copy, copies, remove_copies, meta, put_meta;
 };
 
 Index::Index(Options options, Grams& grams)
@@ -110,7 +115,15 @@ void Index::remove(Doc& doc) {
   begin();
   rows().remove_all(doc.id);
   statements_->remove_changes.bind(1, doc.name.agent).bind(2, doc.session_id).bind(3, doc.name.topic).run();
+  statements_->remove_copies.bind(1, doc.id).run();
   documents().remove(doc);
+}
+
+void Index::add_copied(const Doc& doc, const CopiedFrom& from) {
+  begin();
+  statements_->put_copy.bind(1, doc.name.agent).bind(2, from.session_id).bind(3, from.topic).bind(4, doc.id);
+  statements_->put_copy.bind(5, static_cast<std::int64_t>(from.first_seq));
+  statements_->put_copy.bind(6, static_cast<std::int64_t>(from.last_seq)).run();
 }
 
 void Index::add(Doc& doc, std::uint64_t seq, std::string_view message) {
@@ -148,15 +161,24 @@ void Index::change(const std::string& agent, const MessageChange& change, std::i
   Statement& put = statements_->put_change;
   put.bind(1, agent).bind(2, change.session_id).bind(3, change.topic).bind(4, change.entry).bind(5, time);
   put.bind(6, change.deleted ? 1 : 0).bind(7, change.text).run();
-  for (Doc* doc : documents().of_session(agent, change.session_id)) {
-    if (doc->name.topic != change.topic) continue;
-    const auto row = rows().find(doc->id, change.seq);
-    if (!row || row->entry != change.entry) continue;
+  const auto apply = [&](const std::optional<Row>& row) {
+    if (!row || row->entry != change.entry) return;
     if (change.deleted || change.text.empty())
       rows().remove(*row);
     else
       rows().replace(*row, change.text);
-  }
+  };
+  for (Doc* doc : documents().of_session(agent, change.session_id))
+    if (doc->name.topic == change.topic) apply(rows().find(doc->id, change.seq));
+  struct Copy {
+    std::int64_t doc, first, last;
+  };
+  std::vector<Copy> all;
+  Statement& copies = statements_->copies;
+  copies.bind(1, agent).bind(2, change.session_id).bind(3, change.topic);
+  while (copies.next()) all.push_back({copies.integer(0), copies.integer(1), copies.integer(2)});
+  copies.reset();
+  for (const Copy& copy : all) apply(rows().find(copy.doc, copy.first, copy.last, change.entry));
 }
 
 bool Index::commit() {

@@ -56,6 +56,12 @@ class Index {
 
   // Takes in an entry with the seq `doc.next_seq` or a later one, as people left it.
   void add(Doc& doc, std::uint64_t seq, std::string_view message);
+  // Notes that lines of the document were first written in another transcript: changes of these are its too.
+  struct CopiedFrom {
+    std::string session_id{}, topic{};
+    std::uint64_t first_seq = 0, last_seq = 0;  // in the document
+  };
+  void add_copied(const Doc& doc, const CopiedFrom& from);
   void add_name(Doc& doc, Role role, std::string_view text, std::int64_t time);
   void change(const std::string& agent, const MessageChange& change, std::int64_t time);
 

@@ -90,10 +90,4 @@ std::optional<MessageChange> read_change(std::string_view data, bool deleted, st
   return change;
 }
 
-std::optional<MessageChange> change_in(std::string_view message, std::size_t most_bytes) {
-  const std::string type = json::string_at(message, "customType").value_or("");
-  if (type != "sessiond.edit" && type != "sessiond.delete") return {};
-  return read_change(json::find(message, "data").value_or("null"), type == "sessiond.delete", most_bytes);
-}
-
 }  // namespace sessiond::search

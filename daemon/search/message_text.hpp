@@ -23,17 +23,14 @@ struct MessageText {
 // Reads an entry in the API's form (transcripts/entry.hpp). At most `most_bytes` of its text are taken.
 MessageText read_message(std::string_view message, std::size_t most_bytes);
 
-// What people did to a message later: an entry `sessiond.edit` or `sessiond.delete`, or the data of message.edited or
-// message.deleted.
+// What people did to a message later: the data of message.edited or message.deleted.
 struct MessageChange {
   std::string session_id{}, topic{}, entry{};  // of the message: its transcript, and its id
   std::uint64_t seq = 0;
   bool deleted = false;
   std::string text{};
 };
-// Reads the change that an entry in the API's form tells; nothing for other entries.
-std::optional<MessageChange> change_in(std::string_view message, std::size_t most_bytes);
-// Reads the data of an event.
+// Nothing: it cannot be read.
 std::optional<MessageChange> read_change(std::string_view data, bool deleted, std::size_t most_bytes);
 
 // Cuts a text at a character, and puts spaces for NUL.

@@ -27,6 +27,9 @@ Rows::Rows(Connection& connection, std::int64_t floor, Grams& grams)
       one_(connection,
            "SELECT r.id, r.role, r.time, t.entry, t.text FROM rows r JOIN texts t ON t.id = r.id WHERE r.doc = ? AND "
            "r.seq = ?"),
+      entry_(connection,
+             "SELECT r.seq FROM rows r JOIN texts t ON t.id = r.id WHERE r.doc = ? AND r.seq BETWEEN ? AND ? AND "
+             "t.entry = ? ORDER BY r.seq DESC"),
       remove_found_(connection, "INSERT INTO found(found, rowid, text) VALUES('delete', ?, ?)"),
       remove_row_(connection, "DELETE FROM rows WHERE id = ?"),
       remove_text_(connection, "DELETE FROM texts WHERE id = ?"),
@@ -97,6 +100,16 @@ std::optional<Row> Rows::find(std::int64_t doc, std::uint64_t seq) {
               .text = std::string(one_.text(4))};
   one_.reset();
   return row;
+}
+
+std::optional<Row> Rows::find(std::int64_t doc, std::int64_t first_seq, std::int64_t last_seq,
+                              const std::string& entry) {
+  flush();
+  entry_.bind(1, doc).bind(2, first_seq).bind(3, last_seq).bind(4, entry);
+  std::optional<std::uint64_t> seq;
+  if (entry_.next()) seq = static_cast<std::uint64_t>(entry_.integer(0));
+  entry_.reset();
+  return seq ? find(doc, *seq) : std::nullopt;
 }
 
 void Rows::remove(const Row& row) {

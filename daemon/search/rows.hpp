@@ -32,6 +32,7 @@ class Rows {
   void flush();
   // These see what was flushed, so they flush.
   std::optional<Row> find(std::int64_t doc, std::uint64_t seq);
+  std::optional<Row> find(std::int64_t doc, std::int64_t first_seq, std::int64_t last_seq, const std::string& entry);
   void remove(const Row& row);
   void replace(const Row& row, std::string text);  // keeps its id, and so its place in the order
   void remove_all(std::int64_t doc);
@@ -48,7 +49,7 @@ class Rows {
 
   Connection& connection_;
   Grams& grams_;
-  Statement last_id_, row_, text_, found_, of_doc_, one_, remove_found_, remove_row_, remove_text_;
+  Statement last_id_, row_, text_, found_, of_doc_, one_, entry_, remove_found_, remove_row_, remove_text_;
   std::map<std::int64_t, std::int64_t> ids_{};  // the last id that was given out, by time
   std::vector<Row> waiting_{};
   std::size_t waiting_bytes_ = 0;

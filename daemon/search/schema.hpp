@@ -8,6 +8,7 @@
 //   positions: a
 //            candidate is compared with the words themselves (query.hpp)
 //   changes  edits and deletions of messages, which may be read before the message is
+//   copies   the lines of documents that were first written in another transcript (transcripts/origins.hpp)
 //   meta     version, epoch and seq: the events of the journal up to there are in the index
 #pragma once
 
@@ -16,7 +17,7 @@
 
 namespace sessiond::search {
 
-inline constexpr std::int64_t schema_version = 3;
+inline constexpr std::int64_t schema_version = 4;
 inline constexpr std::uint32_t application_id = 0x73647378;  // "sdsx": tells our file from any other database
 inline constexpr int id_bits = 12;
 inline constexpr std::string_view names_doc = "names";
@@ -33,6 +34,9 @@ CREATE INDEX rows_doc ON rows(doc, seq);
 CREATE TABLE texts(id INTEGER PRIMARY KEY, entry TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE changes(agent TEXT NOT NULL, session_id TEXT NOT NULL, topic TEXT NOT NULL, entry TEXT NOT NULL,
   time INT NOT NULL, deleted INT NOT NULL, text TEXT NOT NULL, PRIMARY KEY(agent, session_id, topic, entry)) WITHOUT ROWID;
+CREATE TABLE copies(agent TEXT NOT NULL, session_id TEXT NOT NULL, topic TEXT NOT NULL, doc INT NOT NULL,
+  first_seq INT NOT NULL, last_seq INT NOT NULL, PRIMARY KEY(agent, session_id, topic, doc, first_seq)) WITHOUT ROWID;
+CREATE INDEX copies_doc ON copies(doc);
 CREATE TABLE meta(name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE found USING fts5(text, content='', detail=none, columnsize=0, tokenize='grams');
 INSERT INTO found(found, rank) VALUES('hashsize', 4194304);

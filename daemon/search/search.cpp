@@ -70,10 +70,22 @@ asio::awaitable<void> Search::stop() {
   }
 }
 
+// What is done to a message is done to its copies.
+void Search::see_copies(const journal::Event& event) {
+  const journal::Envelope& about = event.envelope;
+  const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), about.agent, about.key);
+  const auto target = json::find(event.data, "target");
+  if (state == nullptr || !target) return;
+  for (const decide::Session* copy : state->copies(json::string_at(*target, "sessionId").value_or("")))
+    taken_away_[{about.agent, copy->key()}] = about.seq;
+}
+
 void Search::see(const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
   if (!options_.enabled || about.seq == 0 || !takes_away(about.type)) return;
   taken_away_[{about.agent, about.key}] = about.seq;
+  if (about.type == journal::EventType::message_edited || about.type == journal::EventType::message_deleted)
+    see_copies(event);
   if (taken_away_.size() <= most_taken_away) return;
   const std::uint64_t position = status().position;
   std::erase_if(taken_away_, [position](const auto& one) { return one.second <= position; });

@@ -64,6 +64,7 @@ class Search {
   const SearchOptions& options() const { return options_; }
 
  private:
+  void see_copies(const journal::Event& event);
   void run();
   bool waits_for_room();     // true: the disk has too little, and some time went by
   bool round(Index& index);  // false: open it again

@@ -9,6 +9,7 @@
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
 #include "store/try.hpp"
+#include "transcripts/conversation.hpp"
 
 namespace sessiond::search {
 namespace {
@@ -97,13 +98,20 @@ Result<std::vector<KnownArchive>> Source::archives(std::string agent) {
   return ask<std::vector<KnownArchive>>(ledger_.show(std::move(agent), false, collect));
 }
 
-Result<transcripts::TranscriptPage> Source::lines(std::string agent, std::string file, std::uint64_t from) {
-  const auto read = [from](transcripts::Transcript& transcript) -> Result<transcripts::TranscriptPage> {
+Result<Source::Lines> Source::lines(std::string agent, std::string file, std::string name, std::uint64_t from) {
+  const auto read = [from, name = std::move(name)](transcripts::Transcript& transcript) -> Result<Lines> {
     transcripts::PageQuery query{.limit = 5'000};
     if (from > 0) query.after = from - 1;
-    return transcript.page(query);
+    Lines out;
+    TRY(out.page, transcript.page(query));
+    TRY(const auto changes, transcripts::read_changes(transcript, name, out.page.lines));
+    for (transcripts::StoredLine& line : out.page.lines)
+      if (auto changed = transcripts::changed_line(line.line, line.seq, changes)) line.line = *std::move(changed);
+    TRY(const std::string header, transcript.header());
+    out.copied = transcripts::Origins::read(name, header).copied();
+    return out;
   };
-  return ask<transcripts::TranscriptPage>(ledger_.read_transcript(std::move(agent), std::move(file), read));
+  return ask<Lines>(ledger_.read_transcript(std::move(agent), std::move(file), read));
 }
 
 }  // namespace sessiond::search

@@ -39,8 +39,13 @@ class Source {
   Result<std::vector<KnownSession>> sessions(std::string agent, std::string after);
   Result<std::optional<KnownSession>> session(std::string agent, std::string key);
   Result<std::vector<KnownArchive>> archives(std::string agent);
-  // A page of a transcript, from the entry `from` on. An absent file has none.
-  Result<transcripts::TranscriptPage> lines(std::string agent, std::string file, std::uint64_t from);
+  // A page of a transcript, from the entry `from` on, as people left what it tells, and which of its lines are copies.
+  // An absent file has none. `name`: transcripts::transcript_name().
+  struct Lines {
+    transcripts::TranscriptPage page{};
+    std::vector<transcripts::CopiedLines> copied{};
+  };
+  Result<Lines> lines(std::string agent, std::string file, std::string name, std::uint64_t from);
 
  private:
   template <class T>

@@ -76,6 +76,25 @@ std::int64_t used_by(const std::vector<Row>& rows, std::size_t summary_rows, con
   return used;
 }
 
+// Returns what people took back since the model's last reply, in tokens, of what it reported. An estimate.
+std::int64_t taken_back(const Conversation& conversation) {
+  const auto is_changed = [](const Line& line) { return line.taken_back > 0; };
+  if (std::ranges::none_of(conversation.before, is_changed) && std::ranges::none_of(conversation.after, is_changed))
+    return 0;
+  const Line* last = nullptr;
+  for (const Line& line : conversation.after) {
+    if (line.type != "message" || (last != nullptr && line.at < last->at)) continue;
+    const Entry entry = read_line(line);
+    if (entry.usage && entry.usage->used != 0) last = &line;
+  }
+  std::int64_t tokens = 0;
+  if (last == nullptr) return tokens;
+  for (const auto* lines : {&conversation.before, &conversation.after})
+    for (const Line& line : *lines)
+      if (line.at < last->at && line.changed_at > last->seq) tokens = policy::add_counted(tokens, line.taken_back);
+  return tokens;
+}
+
 // Providers refuse a conversation that ends with the model's own words.
 void end_with_question(View& view) {
   if (view.rows.all.empty() || view.rows.all.back().entry.role != Role::assistant) return;
@@ -184,6 +203,7 @@ Meter measure(const Conversation& conversation, std::int64_t doom_count) {
   }
   add_systems(std::numeric_limits<std::uint64_t>::max());
   meter.misplaced = false;  // the entries came in order
+  meter.count(std::max<std::int64_t>(meter.used() - taken_back(conversation), 0));
   return meter;
 }
 
@@ -205,7 +225,8 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
     view.system.push_back(to_json(row));
     system.all.push_back(std::move(row));
   }
-  view.whole = view.used = used_by(view.rows.all, view.summary_rows, system.all);
+  const std::int64_t used = used_by(view.rows.all, view.summary_rows, system.all);
+  view.whole = view.used = std::max<std::int64_t>(used - taken_back(conversation), 0);
   view.aggressive = options.prune == Prune::aggressive;
   view.pruned = prune(view.rows, view.used, options, settings.pruning);
   if (options.max_messages) trim_turns(view, *options.max_messages);

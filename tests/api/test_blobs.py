@@ -365,6 +365,19 @@ class Handles(BlobCase):
         self.served(data)
         self.assertEqual(self.content(fork["key"])[0][1], image(data))
 
+    def test_a_copy_keeps_the_blobs_of_an_edit(self):
+        data, peer = media(), "p" + uid()
+        said = {"channel": "chat", "chatType": "direct", "peer": peer, "text": "one", "messageId": "m1"}
+        origin = self.ok(self.api.post("/v1/inbound", said), 201)["sessionKey"]
+        copy = f"agent:main:slack:direct:{peer}"
+        self.ok(self.api.post(S(origin, "main", "fork"), {"key": copy}), 201)
+        edit = {"channel": "chat", "peer": peer, "messageId": "m1", "content": [image(data)]}
+        self.ok(self.api.post("/v1/inbound/edits", edit), 201)
+        self.assertEqual(self.api.delete(S(origin) + "?purge=true").status, 204)
+        self.swept()
+        self.served(data)
+        self.served(data, self.limited)
+
 
 class Faults(BlobCase):
     @classmethod

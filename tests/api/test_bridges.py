@@ -247,13 +247,29 @@ class Changed(Bridge):
         self.assertEqual(stored["data"]["message"]["customType"], "sessiond.edit")
         self.assertEqual((event["data"]["target"]["id"], event["data"]["text"]), (got["messageId"], "hello"))
         self.assertEqual(self.chat(key), [("hello", True, False)])
-        self.assertEqual(self.messages(key)[0]["content"][0]["text"], "helo", "what is stored stays")
+        self.assertEqual(self.messages(key)[0]["content"][0]["text"], "hello")
+        self.assertIn("helo", json.dumps(self.view(key, "raw")[0]), "what is stored stays")
         self.changed("edits", "m1", text="hello!")  # of an edit
         self.assertEqual(self.chat(key), [("hello!", True, False)])
         model = self.view(key, "llm")
         self.assertEqual([(row["content"], row["edited"]) for row in model], [([{"type": "text", "text": "hello!"}], True)])
         self.changed("edits", "m1", content=[{"type": "text", "text": "by parts"}])
         self.assertEqual(self.chat(key), [("by parts", True, False)])
+
+    def test_an_edit_to_what_is_there_is_none(self):
+        got = self.receive("m1", text="see https://example.org")
+        key = got["sessionKey"]
+        unchanged = self.ok(self.change("edits", "m1", text="see https://example.org"), 200)
+        self.assertEqual((unchanged["duplicate"], unchanged["seq"]), (True, got["seq"]))
+        self.assertEqual(self.chat(key), [("see https://example.org", False, False)])
+        self.changed("edits", "m1", text="other")
+        self.assertTrue(self.ok(self.change("edits", "m1", text="other"), 200)["duplicate"])
+        self.changed("edits", "m1", text="see https://example.org")  # back again is an edit
+        self.changed("edits", "m1", content=[{"type": "text", "text": "by parts"}])
+        self.assertTrue(self.ok(self.change("edits", "m1", content=[{"type": "text", "text": "by parts"}]), 200)["duplicate"])
+        self.receive("m2", text="/new")
+        self.assertTrue(self.ok(self.change("edits", "m1", text="by parts"), 200)["duplicate"], "in an archive")
+        self.assertEqual(self.messages(key), [])
 
     def test_files_only_grow(self):
         got = self.receive("m1")

@@ -39,7 +39,7 @@ TEST_CASE("changes: the newest edit, a deletion for ever, a set of reactions") {
     REQUIRE(each.of(of_s) != nullptr);
     const Change& change = each.of(of_s)->at("a");
     CHECK(change.edit == 3);
-    CHECK(change.deleted);
+    CHECK(change.deleted == 2);
     CHECK(reactions_member({.reactions = change.reactions}) == R"(,"reactions":[{"emoji":"+","count":1}])");
     CHECK(each.of(transcript_name("s", "t")) == nullptr);
   }
@@ -87,21 +87,42 @@ TEST_CASE("changes: a message as people left it") {
         R"({"seq":0,"id":"a","timestamp":1,"role":"user","deleted":true})");
 }
 
-TEST_CASE("changes: a transcript tells of its own messages and of those of others") {
+TEST_CASE("changes: what was decided later holds behind what was there") {
+  ShownChanges shown((Origins(of_s)));
+  shown.add(of_s, "a", {.edit = R"({"text":"1"})", .reactions = {{"+", {{"Ada", true}}}}});
+  shown.add(of_s, "a", {.edit = R"({"text":"2"})", .reactions = {{"+", {{"Ada", false}}}}});
+  REQUIRE(shown.of(0, "a") != nullptr);
+  CHECK(edited_text(*shown.of(0, "a")) == "2");
+  CHECK(reactions_member(*shown.of(0, "a")).empty());
+  shown.add(of_s, "a", {.deleted = true});
+  shown.add(of_s, "a", {.edit = R"({"text":"3"})"});
+  CHECK(shown.of(0, "a")->deleted);
+  CHECK(shown.of(0, "b") == nullptr);
+}
+
+TEST_CASE("changes: a stored line as people left it") {
+  ShownChanges shown((Origins(of_s)));
+  CHECK(!changed_line(message, 0, shown));
+  shown.add(of_s, "a", {.edit = R"({"target":{"sessionId":"s","id":"a"},"text":"2"})"});
+  CHECK(json::find(changed_line(message, 0, shown).value_or(""), "message") ==
+        R"({"role":"user","content":[{"type":"text","text":"2"}],"edited":true})");
+  CHECK(!changed_line(custom("edit", R"(,"text":"2")"), 1, shown));
+  CHECK(!changed_line(custom("edit", R"(,"text":"1")"), 1, shown)->contains("text"));
+  shown.add(of_s, "a", {.deleted = true});
+  CHECK(json::find(changed_line(message, 0, shown).value_or(""), "message") == R"({"role":"user","deleted":true})");
+  CHECK(!changed_line(custom("edit", R"(,"text":"2")"), 1, shown)->contains("text"));
+}
+
+TEST_CASE("changes: a transcript tells of its own messages, and a target in another one is none of them") {
   MemoryTranscript transcript;
   transcript.add(message + std::string("\n"), 0);
   transcript.add(custom("edit", R"(,"text":"own")") + "\n", 0);
-  transcript.add(custom("edit", R"(,"text":"other")", R"("sessionId":"before","id":"z")") + "\n", 0);
-  const auto own = read_changes(transcript, of_s, nullptr);
+  transcript.add(custom("edit", R"(,"text":"other")", R"("sessionId":"before","id":"a")") + "\n", 0);
+  const auto own = read_changes(transcript, of_s, {{.seq = 0, .line = message}});
   REQUIRE(own);
-  CHECK(edited_text(own->at("a")) == "own");
-  const EntryIds none{"b"};
-  CHECK(read_changes(transcript, of_s, &none)->empty());
-  auto earlier = read_changes(transcript, transcript_name("before", {}), nullptr);
-  REQUIRE(earlier);
-  CHECK(edited_text(earlier->at("z")) == "other");
-  add_later(*earlier, {{"z", {.deleted = true}}});
-  CHECK(earlier->at("z").deleted);
+  CHECK(edited_text(*own->of(0, "a")) == "own");
+  CHECK(!read_changes(transcript, of_s, {{.seq = 1, .line = custom("edit", "")}})->empty());
+  CHECK(read_changes(transcript, of_s, {{.seq = 0, .line = R"({"type":"message","id":"b"})"}})->empty());
   const auto shown = read_conversation(transcript, {.name = of_s});
   REQUIRE(shown);
   CHECK(json::find(shown->after.at(0).body, "content") == R"([{"type":"text","text":"own"}])");

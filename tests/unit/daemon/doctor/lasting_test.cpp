@@ -144,7 +144,7 @@ TEST_CASE("logs of sessions") {
     const Report report = tree.examine();
     INFO(to_text(report));
     CHECK(faults(report).empty());
-    CHECK(to_text(report).contains("1 log of sessions, 3 lines"));
+    CHECK(to_text(report).contains("1 file with logs of sessions, 3 lines"));
   }
   SUBCASE("a line of a foreign program has no seq of ours") {
     Tree::write(tree.log(), log_line(0) + "{\"type\":\"error\",\"seq\":9}\n" + log_line(2));

@@ -136,22 +136,16 @@ TEST_CASE("which part of an entry is found") {
 }
 
 TEST_CASE("changes of messages") {
-  const auto edit = change_in(R"({"customType":"sessiond.edit","data":{"target":{"sessionId":"s","seq":4,"id":"e"},)"
-                              R"("text":"new"}})",
-                              100);
+  const auto edit = read_change(R"({"target":{"sessionId":"s","seq":4,"id":"e"},"text":"new"})", false, 100);
   REQUIRE(edit.has_value());
   CHECK(edit->session_id == "s");
   CHECK(edit->seq == 4);
   CHECK(edit->entry == "e");
   CHECK(edit->text == "new");
   CHECK_FALSE(edit->deleted);
-  CHECK(change_in(R"({"customType":"sessiond.delete","data":{"target":{"sessionId":"s","seq":0,"topic":"t"}}})", 9)
-            ->deleted);
-  for (const char* none :
-       {R"({"customType":"other","data":{"target":{"sessionId":"s","seq":4}}})", R"({"customType":"sessiond.edit"})",
-        R"({"customType":"sessiond.edit","data":{"target":{"sessionId":"s","seq":-1}}})",
-        R"({"customType":"sessiond.edit","data":{"target":3}})", R"({"customType":"sessiond.edit","data":[]})"}) {
+  CHECK(read_change(R"({"target":{"sessionId":"s","seq":0,"topic":"t"}})", true, 9)->deleted);
+  for (const char* none : {"{}", "3", R"({"target":{"sessionId":"s","seq":-1}})", R"({"target":3})", "[]"}) {
     CAPTURE(none);
-    CHECK_FALSE(change_in(none, 9).has_value());
+    CHECK_FALSE(read_change(none, false, 9).has_value());
   }
 }

@@ -47,7 +47,8 @@ struct ShownChange {
 };
 void add_later(ShownChange& onto, ShownChange later);
 
-// What people did to messages of a transcript, wherever it is written.
+// The edits, deletions and reactions of a transcript's messages. Some are written in the transcript itself, others in
+// the files of the transcripts in which its messages were first written.
 class ShownChanges {
  public:
   explicit ShownChanges(Origins origins = Origins()) : origins_(std::move(origins)) {}

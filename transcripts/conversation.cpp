@@ -200,7 +200,7 @@ EntryIds ids_told_by(const std::vector<StoredLine>& lines) {
   return ids;
 }
 
-// Returns the names of the transcripts in which messages were first written that the lines tell edits of.
+// Returns the names of the transcripts whose messages the lines edit.
 Names origins_told_by(const std::vector<StoredLine>& lines) {
   Names names;
   for (const StoredLine& line : lines)
@@ -281,7 +281,8 @@ Result<ShownChanges> changes_in(Source& source, const Changes& own, const std::s
 }
 
 // Returns whether a message of the transcript was edited or deleted, at any time and place.
-Result<bool> was_changed(Transcript& source, const Landmarks& marks, const std::string& name) {
+template <class Source>
+Result<bool> was_changed(Source& source, const Landmarks& marks, const std::string& name) {
   TRY(const Origins origins, origins_of(source, name));
   const auto tells = [](const Changes& changes, std::string_view origin) {
     const Changes::ById* there = changes.of(origin);
@@ -290,17 +291,12 @@ Result<bool> was_changed(Transcript& source, const Landmarks& marks, const std::
   };
   for (const std::string_view origin : origins.names()) {
     if (tells(marks.changes, origin)) return true;
-    TRY(Transcript* const beside, source.changes(origin));
+    TRY(Transcript* const beside, changes_beside(source, origin));
     if (beside == nullptr) continue;
     TRY(const Landmarks* there, beside->landmarks());
     if (tells(there->changes, origin)) return true;
   }
   return false;
-}
-Result<bool> was_changed(const MemoryTranscript& /*source*/, const Landmarks& marks, const std::string& name) {
-  const Changes::ById* there = marks.changes.of(name);
-  return there != nullptr &&
-         std::ranges::any_of(*there, [](const auto& one) { return one.second.edit || one.second.deleted; });
 }
 
 // Gives the messages of a conversation their newest text, and leaves nothing of those that were deleted.
@@ -663,8 +659,11 @@ Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count, 
   return twice(transcript, [&]() -> Result<context::Meter> {
     TRY(const Landmarks* marks, transcript.landmarks(doom_count));
     if (!name.empty()) {
-      TRY(const bool changed, was_changed(transcript, *marks, name));
-      if (changed) return measure_anew(transcript, *marks, doom_count, waiting, name);
+      const auto changed = was_changed(transcript, *marks, name);
+      if (changed.value_or(false))
+        if (auto meter = measure_anew(transcript, *marks, doom_count, waiting, name); meter || transcript.was_stopped())
+          return meter;
+      if (!changed && transcript.was_stopped()) return std::unexpected(changed.error());
     }
     if (marks->meter && marks->meter->counts_as_last(waiting)) return *marks->meter;
     TRY(auto meter, measure_anew(transcript, *marks, doom_count, waiting));

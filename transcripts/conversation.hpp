@@ -38,8 +38,8 @@ Result<context::Conversation> read_conversation(const MemoryTranscript& transcri
 // Reads what people did later to the messages of a transcript, whose name is transcript_name().
 Result<ShownChanges> read_changes(Transcript& source, const std::string& name);
 Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name);
-// Reads what changed_line() asks for these lines of it: what was done to them, and to the messages that they tell edits
-// of. Those may be of other transcripts.
+// Reads only what changed_line() needs for these lines: the changes of their messages, and of the messages that they
+// edit. Those may be in other transcripts.
 Result<ShownChanges> read_changes(Transcript& source, const std::string& name, const std::vector<StoredLine>& lines);
 Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name,
                                   const std::vector<StoredLine>& lines);
@@ -55,7 +55,8 @@ Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const
 
 // Measures the path to the leaf, in the order of runs. Reads only what was appended since it was measured last, unless
 // there was a branch or a checkpoint, a word stands elsewhere than where it was measured, or messages were edited or
-// deleted: then it reads what is shown. `waiting`: OrderAsked. `name`: ReadLimits.
+// deleted: then it reads what is shown. If what was changed cannot be read, messages count as they are stored.
+// `waiting`: OrderAsked. `name`: ReadLimits.
 Result<context::Meter> measure(Transcript& transcript, std::int64_t doom_count,
                                const std::vector<std::string>& waiting = {}, const std::string& name = {});
 Result<context::Meter> measure(const MemoryTranscript& transcript, std::int64_t doom_count,

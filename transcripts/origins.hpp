@@ -4,7 +4,8 @@
 // `topic` is missing for a session's own transcript. The seqs are those of the copy. All other lines were first written
 // in the transcript itself.
 //
-// What people did to a message later is kept by this name and the entry's id (changes.hpp), so it holds in every copy.
+// Edits, deletions and reactions are kept under the name of that transcript and the entry's id (changes.hpp). So they
+// hold in every copy.
 // Pure values.
 #pragma once
 

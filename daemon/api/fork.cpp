@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <set>
 #include <span>
 
@@ -82,13 +80,13 @@ struct Copied {
   std::string last_id{};
 };
 
-// What is copied of a transcript, and into which one.
+// A transcript that is to be copied: where it is, how far it goes, and where the copy goes.
 struct CopyAsked {
-  std::string file{}, name{};  // of the origin: transcript_name()
-  std::string to{};            // the last message; empty: the leaf
-  std::string copy{};          // the file that is made
-  std::string session_id{}, cwd{};
-  transcripts::EntrySums sums{};  // of the files that were copied before
+  std::string file{}, name{};       // of the origin: transcript_name()
+  std::string to{};                 // the last message; empty: the leaf
+  std::string copy{};               // the file that is made
+  std::string session_id{}, cwd{};  // of its session
+  transcripts::EntrySums sums{};    // of the files that were copied before
 };
 
 void add_session_ids(std::vector<std::string>& ids, std::span<const transcripts::CopiedLines> records) {
@@ -110,7 +108,6 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked
     std::vector<transcripts::Origins::Lines> lines;
     for (const transcripts::SeqSpan& span : spans) lines.push_back({span.first, span.last});
     out.records = transcripts::Origins::read(asked.name, origin_header).of_copy(lines);
-    TRY(const auto changes, transcripts::read_changes(from, asked.name));
     const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
       TRY(const std::string header, header_of(asked.session_id, asked.cwd, asked.file, out.records));
       TRY(into.add(header));
@@ -118,14 +115,18 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked
       TRY(from.each(spans, [&](std::uint64_t seq, std::string_view line) {
         added = into.add(line);
         policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
-        const auto changed = transcripts::changed_line(line, seq, changes);
-        out.sums.add(changed ? std::string_view(*changed) : line);  // of the first message: as people left it
+        out.sums.add(line);
         out.last_id = transcripts::entry_id(line, seq);
         return added.has_value();
       }));
       return added;
     };
     TRY(auto staged, ledger::write_staged(paths, agent, asked.copy, write));
+    if (asked.sums.first_message.empty() && !out.sums.first_message.empty()) {
+      TRY(const auto shown, transcripts::read_shown_line(from, asked.name, out.sums.first_id));
+      const auto message = json::find(shown.line, "message").value_or("{}");
+      out.sums.first_message = transcripts::beginning_of(json::find(message, "content").value_or(""));
+    }
     out.staged = std::make_shared<transcripts::StagedTranscript>(std::move(staged));
     return out;
   };
@@ -213,7 +214,7 @@ HandlerResult fork(Api& api, http::Request& request) {
   co_return to_response(std::move(reply));
 }
 
-// What a PUT has of the transcript that it replaces: entries with the same id and content.
+// The entries of a PUT that the replaced transcript has too, with the same id and content.
 struct CopiedEntries {
   std::vector<transcripts::CopiedLines> records{};
   std::set<std::string, std::less<>> changed{};  // ids of those that people edited or deleted
@@ -250,7 +251,9 @@ asio::awaitable<Result<CopiedEntries>> copied_of(Api& api, const std::string& ag
     TRY(const std::string header, from.header());
     const std::string name = transcripts::transcript_name(origin.session_id, {});
     const auto origins = transcripts::Origins::read(name, header);
-    TRY(const auto changes, transcripts::read_changes(from, name));
+    std::vector<transcripts::StoredLine> found;
+    for (const auto& [id, line] : lines) found.push_back(line);
+    TRY(const auto changes, transcripts::read_changes(from, name, found));
     CopiedEntries copied;
     for (std::uint64_t seq = 0; seq < asked.size(); ++seq) {
       const auto& [id, element] = asked[seq];

@@ -178,8 +178,8 @@ std::optional<NeedsChange> next_need(DecisionBuilder& builder, const Session& se
 }
 
 // Takes the beginning of the conversation from the entries of the session and of its copies, where its message is
-// edited or deleted: what people took back is shown nowhere. Of an entry that does not name the message any one may be
-// it.
+// edited or deleted: what people took back is shown nowhere. An old entry does not name the message: then it may be
+// any.
 void forget_first(DecisionBuilder& builder, Session& session, const MessagePlace& place) {
   json::Edit edit;
   edit.remove("firstMessage");

@@ -25,13 +25,13 @@ Result<void> check_free(const AgentState& state, const Context& context, const s
   return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
 }
 
-// Counts what is copied. If a message was edited or deleted since it was read, it may be the first one.
+// Counts what is copied. Leaves out the first message if any message was edited or deleted since: it may be that one.
 void put_copied_sums(json::Edit& entry, transcripts::EntrySums sums, bool is_current) {
   if (!is_current) sums.first_message.clear();
   put_sums(entry, sums);
 }
 
-// An entry names no more sessions than it is read with. The first ones have the beginning of the conversation.
+// Names at most most_copied_from sessions. The first ones have the beginning of the conversation.
 void put_copied_from(json::Edit& entry, std::span<const std::string> session_ids) {
   if (session_ids.empty()) return;
   entry.put("copiedFrom", json::array_of(session_ids.first(std::min(session_ids.size(), most_copied_from))));

@@ -17,8 +17,8 @@
 
 namespace sessiond::decide {
 
-// An entry's copiedFrom names no more sessions. Of messages of others an edit shows, but the tally may be old until the
-// next one, and firstMessage stays.
+// An entry's copiedFrom names at most so many sessions. Edits of messages from others are shown, too. But the tally
+// follows them only when it is made anew, and firstMessage does not follow.
 inline constexpr std::size_t most_copied_from = 64;
 
 // The counters of an entry; nothing where it has none.
@@ -60,7 +60,7 @@ class Session : public Counters, public Linked, public Times {
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
   std::string session_id, session_file, channel, chat_type, label, name, slug, spawned_by;
   std::string sdk_session_id;            // of the Claude Agent SDK, by sdk_session.hpp
-  std::vector<std::string> copied_from;  // the session ids in which messages of it were first written; each once
+  std::vector<std::string> copied_from;  // ids of the sessions in which its messages were first written; each once
   std::string needs;                     // raw JSON: the messages that wait for an answer (needs.hpp)
   std::uint64_t rev = 0;
   bool ephemeral = false;

@@ -43,7 +43,7 @@ class TranscriptEnds {
   TranscriptEnd& find_or_add(std::string_view file) { return ends_[std::string(file)]; }
   void forget(std::string_view file) {
     if (const auto found = ends_.find(file); found != ends_.end()) ends_.erase(found);
-    ++forgotten_[std::string(file)];  // it may be being read
+    ++forgotten_[std::string(file)];  // a read of it may be under way
   }
   // Counts how often a file's end was forgotten. What was read from the file is its end only if this is as it was
   // before the read: otherwise a line may have been committed behind the end that was forgotten, and not be counted.

@@ -106,7 +106,7 @@ class FolderCheck {
                                              : fmt::format(", the first is line {} at offset {}",
                                                            state->first_unreadable, state->first_offset)),
           is_log() ? "nothing is removed: these lines are shown as type \"unreadable\", all others as they are"
-                   : "what they changed is not changed in archives and forks: make the changes again");
+                   : "archives and forks show those messages unchanged: make the changes again");
     if (is_log() && seqs.missing() > 0)
       exam_.report.warning(kind_, path.native(),
                            fmt::format("{} line{} missing, from seq {}", seqs.missing(),

@@ -23,7 +23,7 @@ struct MessageText {
 // Reads an entry in the API's form (transcripts/entry.hpp). At most `most_bytes` of its text are taken.
 MessageText read_message(std::string_view message, std::size_t most_bytes);
 
-// What people did to a message later: the data of message.edited or message.deleted.
+// An edit or a deletion of a message, as the events message.edited and message.deleted tell it.
 struct MessageChange {
   std::string session_id{}, topic{}, entry{};  // of the message: its transcript, and its id
   std::uint64_t seq = 0;

@@ -70,7 +70,7 @@ asio::awaitable<void> Search::stop() {
   }
 }
 
-// What is done to a message is done to its copies.
+// Marks the sessions that have a copy of the message: hits in them are old until the index has read the change.
 void Search::see_copies(const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), about.agent, about.key);

@@ -25,7 +25,8 @@ struct Line {
   std::string type{};
   std::string body{};     // JSON: of a message the message object, else the entry
   std::int64_t time = 0;  // of a checkpoint: ms since the epoch
-  // What people took back of it, in tokens, and the seq of the entry that says so. A deleted message has no type.
+  // Tokens that an edit or a deletion has taken from the message, and the seq of the entry that says so. The type of a
+  // deleted message is empty.
   std::int64_t taken_back = 0;
   std::uint64_t changed_at = 0;
   // Set by put_in_order() (run_order.hpp).

@@ -191,6 +191,30 @@ class Copies(Case):
         refused = self.api.post(S(self.key, "main", "fork"), {"key": "agent:main:chat:direct:f" + uid()})
         self.assertEqual((refused.status, refused.json["code"]), (422, "validation_failed"))
 
+    def test_changes_that_cannot_be_read_stop_no_post_and_show_nothing(self):
+        self.conversation()
+        fork = self.fork(self.key)
+        self.change("deletes", "m1")
+        self.daemon.checkpoint()
+        session = self.ok(self.api.get(S(self.key)), 200)["sessionId"]
+        file = next(self.daemon.state.rglob(f"changes/{session}.jsonl"))
+        self.daemon.stop()
+        kept = file.rename(file.with_suffix(".kept"))
+        file.mkdir()
+        self.daemon.start()
+        self.api = self.daemon.client()
+        self.say("more", "m4")
+        for view in VIEWS:
+            refused = self.api.get(S(fork, "main", "messages") + "?view=" + view)
+            self.assertEqual((refused.status, refused.json["code"]), (503, "degraded"))
+            self.assertIn(str(file), refused.json["detail"])
+        self.daemon.stop()
+        file.rmdir()
+        kept.rename(file)
+        self.daemon.start()
+        type(self).api = self.api = self.daemon.client()
+        self.shows(fork, ["OLDTEXT"], ["SECRET"])
+
     def test_a_purge_without_copies_leaves_nothing(self):
         self.conversation()
         self.take_back()

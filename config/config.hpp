@@ -247,6 +247,7 @@ struct Config {
   };
   struct Routing {
     std::vector<std::string> case_sensitive{"matrix", "signal"};  // channels
+    std::vector<std::string> topic_channels{"telegram"};
   };
   struct Policy {
     SecretScan secret_scan = SecretScan::reject;

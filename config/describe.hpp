@@ -221,6 +221,10 @@ void describe(Visitor& v, AConfig& c) {
     v.key("caseSensitive", c.routing.case_sensitive, TextRule{channel_name_fault},
           "Channels on which the ids of rooms, groups and users differ by case too, as Matrix rooms and Signal groups "
           "do. Elsewhere !AbC and !aBc are one conversation. A change needs a restart.");
+    v.key(
+        "topicChannels", c.routing.topic_channels, TextRule{channel_name_fault},
+        "With store.mode \"shared\": channels whose groups have topics, as OpenClaw names them. A message with a "
+        "threadId finds or makes the session <group>:topic:<threadId>, unless there is one <group>:thread:<threadId>.");
   });
   v.group("names", "The names that clients give to sessions.", [&] {
     v.key(

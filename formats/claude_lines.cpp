@@ -13,11 +13,20 @@ using json::Kind;
 
 constexpr std::string_view claude_program = "claude-code";
 
+template <class List>
+bool is_in(const List& list, std::string_view one) {
+  return std::ranges::find(list, one) != std::ranges::end(list);
+}
+
+bool is_boundary(const ClaudeLine& line) {
+  return line.type == "system" && line.members.string_at("subtype") == "compact_boundary";
+}
+
 // The members that the entry has elsewhere.
 bool has_its_place(std::string_view name) {
   constexpr std::array<std::string_view, 7> known = {"type",    "uuid",      "parentUuid",   "timestamp",
                                                      "message", "sessionId", "toolUseResult"};
-  return std::ranges::find(known, name) != known.end();
+  return is_in(known, name);
 }
 
 // Keeps the members of the line beside the message, as a member "claudeCode" of the entry.
@@ -107,6 +116,7 @@ Result<void> ClaudeReader::take(std::string_view text, std::uint64_t number) {
     out_.skip(line.place(), "/uuid", "stands in an earlier line, too");
     return {};
   }
+  if (keep_between(line)) return {};
   if (line.members.find("timestamp") && !line.time)
     out_.skip(line.place(), "/timestamp", "is no time; the line is taken, with the time of the one before");
   if (line.type != "assistant") TRY(write_reply());
@@ -250,24 +260,45 @@ Result<void> ClaudeReader::take_results(const ClaudeLine& line, std::string_view
   return added(line, out_.message(fmt::format(R"("role":"user","content":{})", others.take()), entry));
 }
 
+// Returns whether a line is a further part of the reply that is being read.
+bool ClaudeReader::goes_on(const ClaudeLine& line, const std::string& message_id) const {
+  if (!reply_.open || message_id.empty() || message_id != reply_.message_id) return false;
+  const auto parent = line.members.string_at("parentUuid");
+  if (!parent) return false;
+  return is_in(reply_.uuids, *parent) || is_in(reply_.uuids_between, *parent);
+}
+
+// Keeps a line that may stand between the lines of a reply, until the reply is written. Returns whether it did.
+bool ClaudeReader::keep_between(const ClaudeLine& line) {
+  constexpr std::array<std::string_view, 3> kinds = {"progress", "attachment", "system"};
+  constexpr std::size_t most = 4 << 20;  // bytes
+  if (!reply_.open || line.uuid.empty() || !is_in(kinds, line.type) || is_boundary(line)) return false;
+  if (reply_.bytes_between + line.text.size() > most) return false;
+  reply_.bytes_between += line.text.size();
+  reply_.between.push_back({.text = std::string(line.text), .number = line.number});
+  reply_.uuids_between.push_back(line.uuid);
+  return true;
+}
+
 Result<void> ClaudeReader::take_assistant(const ClaudeLine& line, std::string_view message, std::string_view content) {
   const std::string id = json::string_at(message, "id").value_or("");
-  const bool more =
-      reply_.open && !id.empty() && id == reply_.message_id && line.members.string_at("parentUuid") == reply_.last_uuid;
-  if (!more) {
+  if (!goes_on(line, id)) {
     TRY(write_reply());
     TRY(write_boundary());
     reply_ = {};
     reply_.message_id = id;
     reply_.first_uuid = line.uuid;
     reply_.parent = parent_of(line);
+    // The program may run the first calls of a reply before the model has made the others.
+    if (id == last_message_ && !id.empty() && reply_.parent == answering_ && !answering_.empty())
+      reply_.parent = answer_;
     reply_.rest = rest_of(line.text);
     reply_.time = line.time;
     reply_.place = fmt::format("line-{}", line.number);
     reply_.open = true;
     reply_.sidechain = line.sidechain;
   }
-  reply_.last_uuid = line.uuid;
+  reply_.uuids.push_back(line.uuid);
   if (line.uuid != reply_.first_uuid) entry_of_uuid_.insert_or_assign(line.uuid, reply_.first_uuid);
   reply_.model = json::string_at(message, "model").value_or("");
   reply_.stop = stop_reason(message);
@@ -298,23 +329,24 @@ Result<void> ClaudeReader::write_reply() {
                    {.id = reply_.first_uuid, .otherwise = reply_.place, .parent = reply_.parent, .time = reply_.time},
                    reply_.rest));
   if (id != reply_.first_uuid)
-    for (const std::string& uuid : {reply_.first_uuid, reply_.last_uuid}) entry_of_uuid_.insert_or_assign(uuid, id);
+    for (const std::string& uuid : reply_.uuids) entry_of_uuid_.insert_or_assign(uuid, id);
   if (!reply_.sidechain || of_subagent_) main_ = id;
+  for (const KeptLine& line : std::exchange(reply_.between, {})) TRY(take(line.text, line.number));
   return {};
 }
 
 // A boundary that no summary followed.
 Result<void> ClaudeReader::write_boundary() {
   if (!boundary_) return {};
-  const Boundary kept = *std::exchange(boundary_, std::nullopt);
+  const KeptLine kept = *std::exchange(boundary_, std::nullopt);
   const ClaudeLine line(kept.text, kept.number);
   return added(line, out_.custom(claude_program, line.type, json::compact(line.text), entry_of(line)));
 }
 
 Result<void> ClaudeReader::take_other(const ClaudeLine& line) {
-  if (line.type == "system" && line.members.string_at("subtype") == "compact_boundary") {
+  if (is_boundary(line)) {
     TRY(write_boundary());
-    boundary_ = Boundary{.text = std::string(line.text), .number = line.number};
+    boundary_ = KeptLine{.text = std::string(line.text), .number = line.number};
     return {};
   }
   TRY(write_boundary());

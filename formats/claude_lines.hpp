@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/foreign.hpp"
 #include "formats/reader.hpp"
@@ -44,18 +46,23 @@ class ClaudeReader {
   Result<void> take(std::string_view text, std::uint64_t number);
 
  private:
-  // The lines of one reply of the model: Claude Code writes one for each part.
+  struct KeptLine {
+    std::string text;
+    std::uint64_t number = 0;
+  };
+  // The lines of one reply of the model: Claude Code writes one for each part. Lines about hooks and tools may stand
+  // between them, also in the chain of parents. They are taken behind the reply.
   struct Reply {
-    std::string message_id, first_uuid, last_uuid, parent, rest, model, stop, error;
+    std::string message_id, first_uuid, parent, rest, model, stop, error;
+    std::vector<std::string> uuids{};
+    std::vector<KeptLine> between{};
+    std::vector<std::string> uuids_between{};
+    std::size_t bytes_between = 0;
     std::optional<std::int64_t> time{};
     Tokens tokens{};
     Content content{};
     std::string place{};
     bool open = false, sidechain = false;
-  };
-  struct Boundary {  // of a compaction; the summary is in the line that follows
-    std::string text;
-    std::uint64_t number = 0;
   };
 
   Result<void> take_message(const ClaudeLine& line);
@@ -64,6 +71,8 @@ class ClaudeReader {
   Result<void> take_assistant(const ClaudeLine& line, std::string_view message, std::string_view content);
   Result<void> take_other(const ClaudeLine& line);
   Result<bool> take_summary(const ClaudeLine& line, std::string_view content);
+  bool goes_on(const ClaudeLine& line, const std::string& message_id) const;
+  bool keep_between(const ClaudeLine& line);
   Result<void> write_reply();
   Result<void> write_boundary();
   Result<void> added(const ClaudeLine& line, Result<std::string> id);
@@ -82,7 +91,7 @@ class ClaudeReader {
   std::string main_{};                                               // the last entry that is on no side chain
   std::map<std::string, std::string, std::less<>> entry_of_uuid_{};  // where the entry has another id
   std::map<std::string, std::string, std::less<>> tools_{};          // names, by the ids of open calls
-  std::optional<Boundary> boundary_{};
+  std::optional<KeptLine> boundary_{};                               // of a compaction; its summary is in the next line
   Reply reply_{};
   std::string last_message_{};          // id of the last reply that was written; its later parts count no tokens again
   std::string answering_{}, answer_{};  // a reply, and the last result of its calls

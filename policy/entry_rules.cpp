@@ -229,7 +229,7 @@ Result<void> take_identity(json::Edit& edit, std::string_view key, std::string_v
     const std::optional<std::string> text = json::as_string(value);
     if (field == "agent" && text != agent) {
       other_agent = text.value_or("");
-    } else if (field == "key" && (!text || (!store::equals_nocase(*text, key) && store::dm_alias(*text) != key))) {
+    } else if (field == "key" && (!text || !store::same_key(*text, key))) {
       faults.push_back(
           {pointer_to(pointer_prefix, field), fmt::format("must be \"{}\", the session in the path", key)});
     }

@@ -55,7 +55,7 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
   } else {
     fault("/agent", "is not a valid agent id");
   }
-  out.channel = store::lower(store::trim(input.channel));
+  out.channel = store::lower_key(store::trim(input.channel));
   if (out.channel.empty()) {
     fault("/channel", "must not be empty");
   } else if (auto why = segment_fault(out.channel, 64)) {
@@ -74,7 +74,7 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
   }
   out.thread = store::trim(input.thread_id);
   if (auto why = id_fault(out.thread)) fault("/threadId", std::move(*why));
-  out.account = store::lower(store::trim(input.account_id));
+  out.account = store::lower_key(store::trim(input.account_id));
   if (out.account.empty()) out.account = "default";
   // An account that does not become part of the key may have any name.
   const bool in_key = settings.dm_scope == DmScope::per_account_channel_peer && out.chat_type == "direct";
@@ -116,7 +116,9 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
   std::vector<Fault> faults;
   const Address address = normalize(settings, input, faults);
   if (!faults.empty()) return fail_with(std::move(faults));
+  const std::string prefix = "agent:" + address.agent + ':';
   std::string rest = base_key(settings, address);
+  std::string thread_key;
   bool thread = false;
   if (settings.threads == ThreadScope::session && !address.thread.empty()) {
     // A bridge may put a topic into the peer ("-100…:topic:42") and also pass its id as the thread: both are the same
@@ -124,14 +126,24 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
     const store::KeyParts parts = store::parse_key(rest);
     const bool named =
         store::equals_nocase(parts.thread, address.thread) || store::equals_nocase(parts.topic, address.thread);
-    if (!named) rest.append(":thread:").append(address.thread);
+    const auto& topics = settings.topic_channels;
+    const bool is_topic = address.chat_type == "group" && parts.topic.empty() &&
+                          std::ranges::find(topics, address.channel) != topics.end();
+    if (!named && is_topic) {
+      thread_key =
+          store::canonical_key((prefix + rest + ":thread:").append(address.thread), address.agent).value_or("");
+      rest.append(":topic:").append(address.thread);
+    } else if (!named) {
+      rest.append(":thread:").append(address.thread);
+    }
     thread = true;
   }
   // The prefix is added here, so that a peer or main key that begins with "agent:" cannot name another agent.
-  Result<std::string> key = store::canonical_key("agent:" + address.agent + ':' + rest, address.agent);
+  Result<std::string> key = store::canonical_key(prefix + rest, address.agent);
   if (!key) return fail_at("/peer", std::move(key.error().detail));
   return Route{.agent = address.agent,
                .key = std::move(*key),
+               .thread_key = std::move(thread_key),
                .channel = address.channel,
                .chat_type = address.chat_type,
                .peer = std::string(address.peer),

@@ -24,6 +24,7 @@ struct RouteSettings {
       identity_links{};  // name of a person -> their "channel:peer"s; compared without case
   std::string main_key = "main";
   ThreadScope threads = ThreadScope::session;
+  std::vector<std::string> topic_channels{};  // a thread of their groups is a topic: ":topic:<id>", not ":thread:<id>"
 };
 
 struct RouteInput {
@@ -38,10 +39,11 @@ struct RouteInput {
 struct Route {
   std::string agent{};
   std::string key{};
-  std::string channel{};    // trimmed, lower-case
-  std::string chat_type{};  // direct, group, channel
-  std::string peer{};       // trimmed, otherwise as given: where replies are delivered to
-  bool thread = false;      // the session is a thread's
+  std::string thread_key{};  // of a topic: with ":thread:<id>". A session that has it stays the topic's. Or empty
+  std::string channel{};     // trimmed, lower-case
+  std::string chat_type{};   // direct, group, channel
+  std::string peer{};        // trimmed, otherwise as given: where replies are delivered to
+  bool thread = false;       // the session is a thread's
 };
 
 Result<Route> route(const RouteSettings& settings, const RouteInput& input);

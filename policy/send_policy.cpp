@@ -35,8 +35,7 @@ class KeySpellings {
 
  private:
   static bool one(std::string_view key, std::string_view prefix, bool without_agent_too) {
-    return store::starts_with_nocase(key, prefix) ||
-           (without_agent_too && store::starts_with_nocase(store::parse_key(key).rest, prefix));
+    return without_agent_too ? store::key_matches_prefix(key, prefix) : store::key_begins_with(key, prefix);
   }
   std::string_view key_;
   std::optional<std::string> alias_;

@@ -34,16 +34,29 @@ KeyParts parse_key(std::string_view key);
 // key names another agent. reserved_name: "-".
 Result<std::string> canonical_key(std::string_view key, std::string_view agent);
 
-// Whether two spellings name the same session. Case matters only in ids whose case has a meaning.
-bool same_key(std::string_view a, std::string_view b);
-// Whether a key begins with a prefix, by the same rule.
-bool key_has_prefix(std::string_view key, std::string_view prefix);
-// Sets the channels in whose ids case has a meaning (`routing.caseSensitive`), in lower case. The default is "matrix"
-// and "signal"; their user ids are in lower case nevertheless. Call it before other threads exist.
-void set_case_sensitive_channels(std::vector<std::string> channels);
+// What lower case is in keys.
+struct KeyRules {
+  // The channels in whose ids case has a meaning (`routing.caseSensitive`). User ids of these two are in lower case
+  // nevertheless.
+  std::vector<std::string> case_sensitive{"matrix", "signal"};
+  // Letters of all scripts have a case, as ECMAScript's toLowerCase() knows it: OpenClaw makes keys by it, so it is
+  // what counts in a store that is shared with it. Otherwise ASCII letters alone have one.
+  bool all_letters = false;
+};
+// Call it before other threads exist.
+void set_key_rules(KeyRules rules);
 
 // Maps all spellings of one key to the same text: `direct` for `dm`, lower case except in ids whose case has a meaning.
 std::string folded_key(std::string_view key);
+// Whether two spellings name the same session.
+bool same_key(std::string_view a, std::string_view b);
+// Whether a key begins with a prefix: case matters only in ids whose case has a meaning. See dm_alias.
+bool key_has_prefix(std::string_view key, std::string_view prefix);
+// The same where case never matters, as for rules and filters.
+bool key_begins_with(std::string_view key, std::string_view prefix);
+// Whether the key begins with the prefix, with "agent:<agent>:" or without it.
+bool key_matches_prefix(std::string_view key, std::string_view prefix);
+std::string lower_key(std::string_view text);  // a key, or a part of one
 // The key with `:direct:` instead of `:dm:`, or the reverse; nothing when it has neither.
 std::optional<std::string> dm_alias(std::string_view key);
 

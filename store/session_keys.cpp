@@ -1,10 +1,14 @@
 // Session keys: agent:<agent>:<rest>. Takes them apart (channel, chat type, peer, thread), and makes their canonical
 // form.
 #include <fmt/format.h>
+#include <unicase.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
 
 #include "store/names.hpp"
 #include "store/utf8.hpp"
@@ -122,15 +126,29 @@ Shape read_shape(std::string_view key) {
   return shape;
 }
 
-std::vector<std::string>& case_sensitive_channels() {
-  static std::vector<std::string> channels{"matrix", "signal"};
-  return channels;
+KeyRules& key_rules() {
+  static KeyRules rules;
+  return rules;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::none_of(text, [](unsigned char c) { return c >= 0x80; });
+}
+
+// As ECMAScript's toLowerCase() does it. Text that is not UTF-8 stays as it is but for its ASCII letters.
+std::string lower_letters(std::string_view text) {
+  if (invalid_utf8(text)) return lower(text);
+  std::size_t size = 0;
+  const std::unique_ptr<std::uint8_t, void (*)(void*)> out(
+      u8_tolower(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), nullptr, nullptr, nullptr, &size),
+      std::free);
+  return out ? std::string(reinterpret_cast<const char*>(out.get()), size) : lower(text);
 }
 
 // Whether the case of an id has a meaning, as in Matrix rooms ("!AbC:example.org") and Signal groups (base64). User ids
 // of these two are in lower case.
 bool keeps_case(const KeyParts& parts) {
-  const auto& channels = case_sensitive_channels();
+  const auto& channels = key_rules().case_sensitive;
   const auto is_channel = [&parts](std::string_view channel) { return equals_nocase(parts.channel, channel); };
   if (parts.channel.empty() || std::ranges::none_of(channels, is_channel)) return false;
   const bool users_are_lower = is_channel("matrix") || is_channel("signal");
@@ -141,15 +159,15 @@ bool keeps_case(const KeyParts& parts) {
 void append_rest(std::string& out, const Shape& shape) {
   const KeyParts& parts = shape.parts;
   if (shape.kind.empty()) {
-    out += lower(parts.rest);
+    out += lower_key(parts.rest);
     return;
   }
   const auto offset = [&](std::string_view part) { return static_cast<std::size_t>(part.data() - parts.rest.data()); };
-  out += lower(parts.rest.substr(0, offset(shape.kind)));
+  out += lower_key(parts.rest.substr(0, offset(shape.kind)));
   out += parts.chat_type;
   out += ':';
   if (!keeps_case(parts)) {
-    out += lower(parts.rest.substr(offset(parts.peer)));
+    out += lower_key(parts.rest.substr(offset(parts.peer)));
     return;
   }
   const auto add = [&out](std::string_view word, std::string_view id) {
@@ -192,28 +210,23 @@ Result<std::string> canonical_key(std::string_view key, std::string_view agent) 
   return out;
 }
 
-bool same_key(std::string_view a, std::string_view b) {
-  if (!equals_nocase(a, b)) return false;
-  const Shape one = read_shape(a);
-  if (!keeps_case(one.parts)) return true;
-  std::string first;
-  std::string second;
-  append_rest(first, one);
-  append_rest(second, read_shape(b));
-  return first == second;
+void set_key_rules(KeyRules rules) {
+  for (std::string& channel : rules.case_sensitive) channel = lower(trim(channel));
+  key_rules() = std::move(rules);
 }
 
-bool key_has_prefix(std::string_view key, std::string_view prefix) {
-  if (!starts_with_nocase(key, prefix)) return false;
-  const Shape shape = read_shape(key);
-  if (!keeps_case(shape.parts)) return true;
-  const auto at = static_cast<std::size_t>(shape.parts.peer.data() - key.data());
-  return prefix.size() <= at || key.substr(at).starts_with(prefix.substr(at));
-}
-
-void set_case_sensitive_channels(std::vector<std::string> channels) {
-  for (std::string& channel : channels) channel = lower(trim(channel));
-  case_sensitive_channels() = std::move(channels);
+// Each part by itself: what a letter becomes may depend on the letters around it, as for the Greek sigma, and a key
+// must begin as the key of its threads does.
+std::string lower_key(std::string_view text) {
+  if (!key_rules().all_letters || is_ascii(text)) return lower(text);
+  std::string out;
+  for (;;) {
+    const std::size_t end = text.find(':');
+    out += lower_letters(text.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += ':';
+    text.remove_prefix(end + 1);
+  }
 }
 
 std::string folded_key(std::string_view key) {
@@ -221,6 +234,31 @@ std::string folded_key(std::string_view key) {
   std::string out = lower(key.substr(0, key.size() - shape.parts.rest.size()));
   append_rest(out, shape);
   return out;
+}
+
+bool same_key(std::string_view a, std::string_view b) {
+  if (a == b) return true;
+  if (a.empty() || b.empty()) return false;
+  const std::string_view ends[] = {a.substr(a.size() - 1), b.substr(b.size() - 1)};
+  if (is_ascii(ends[0]) && is_ascii(ends[1]) && !equals_nocase(ends[0], ends[1])) return false;  // as most are
+  return folded_key(a) == folded_key(b);
+}
+
+bool key_begins_with(std::string_view key, std::string_view prefix) {
+  if (starts_with_nocase(key, prefix)) return true;
+  if (!key_rules().all_letters || (is_ascii(key) && is_ascii(prefix))) return false;
+  return lower_key(key).starts_with(lower_key(prefix));
+}
+
+bool key_has_prefix(std::string_view key, std::string_view prefix) {
+  const Shape shape = read_shape(key);
+  const auto at = keeps_case(shape.parts) ? static_cast<std::size_t>(shape.parts.peer.data() - key.data()) : key.size();
+  if (prefix.size() <= at || at == key.size()) return key_begins_with(key, prefix);
+  return key_begins_with(key.substr(0, at), prefix.substr(0, at)) && key.substr(at).starts_with(prefix.substr(at));
+}
+
+bool key_matches_prefix(std::string_view key, std::string_view prefix) {
+  return key_begins_with(key, prefix) || key_begins_with(parse_key(key).rest, prefix);
 }
 
 std::optional<std::string> dm_alias(std::string_view key) {

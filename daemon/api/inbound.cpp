@@ -54,6 +54,16 @@ void check_files(Fields& fields, const decide::Inbound& command, std::int64_t mo
                  fmt::format("has {} files; a message may have {} (context.maxFilesPerMessage)", files, most));
 }
 
+asio::awaitable<bool> has_session(Api& api, std::string agent, const std::string& key) {
+  if (key.empty()) co_return false;
+  const decide::AgentState* in_memory = api.ledger.parts().memory.of(agent);
+  if (in_memory != nullptr && in_memory->find_key(key) != nullptr) co_return true;
+  const auto there = co_await api.ledger.show(
+      std::move(agent), false,
+      [&key](const decide::AgentState& state, ledger::Seen&) { return Result<bool>(state.find_key(key) != nullptr); });
+  co_return there.value_or(false);  // an agent that cannot be read refuses the commit
+}
+
 // Takes one message. `message` is the body, or an element of the array in it.
 HandlerResult receive(Api& api, const http::Request& request, std::string_view message) {
   CO_TRY(auto fields, Fields::of(message));
@@ -92,6 +102,7 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
 
   // The key is known before the decision, so scope is too.
   CO_TRY(command.route, decide::route_of(api.ledger.rules().routing, agent, command));
+  if (co_await has_session(api, agent, command.route.thread_key)) command.route.key = command.route.thread_key;
   const policy::Route route = command.route;
   const auto refusal = [&route] {
     return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));

@@ -107,10 +107,7 @@ bool matches(const Query& query, const decide::Session& session) {
   if (query.needs_answer && session.needs.empty()) return false;
   if (query.channel && store::lower(*query.channel) != session.channel) return false;
   if (query.chat_type && *query.chat_type != session.chat_type) return false;
-  if (query.key_prefix && !store::starts_with_nocase(session.key(), *query.key_prefix) &&
-      !store::starts_with_nocase(store::parse_key(session.key()).rest, *query.key_prefix)) {
-    return false;
-  }
+  if (query.key_prefix && !store::key_matches_prefix(session.key(), *query.key_prefix)) return false;
   if (query.label && *query.label != session.label) return false;
   if (query.name && *query.name != session.name) return false;
   if (query.spawned_by && (session.spawned_by.empty() || *query.spawned_by != store::folded_key(session.spawned_by)))

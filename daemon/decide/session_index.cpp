@@ -18,30 +18,19 @@ const Session* first_of(const StringMultimap<Session*>& map, std::string_view ke
   return first;
 }
 
-// Finds the oldest session with this key, ignoring case.
-const Session* find_nocase(const StringMap<std::unique_ptr<Session>>& by_key,
-                           const StringMultimap<Session*>& mixed_case, std::string_view key) {
-  const std::string small = store::lower(key);
-  const Session* first = nullptr;
-  const auto take = [&](const Session* session) {
-    if ((first == nullptr || session->order < first->order) && store::same_key(session->key(), key)) first = session;
-  };
-  auto [from, to] = mixed_case.equal_range(small);
-  for (auto at = from; at != to; ++at) take(at->second);
-  if (const auto found = by_key.find(small); found != by_key.end()) take(found->second.get());
-  return first;
-}
-
 }  // namespace
 
 const Session* SessionIndex::find_key(std::string_view key) const {
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second.get();
-  const auto alias = store::dm_alias(key);
-  if (alias) {
+  if (const auto alias = store::dm_alias(key))
     if (const auto found = by_key_.find(*alias); found != by_key_.end()) return found->second.get();
-  }
-  if (const Session* session = find_nocase(by_key_, mixed_case_, key)) return session;
-  return alias ? find_nocase(by_key_, mixed_case_, *alias) : nullptr;
+  const std::string folded = store::folded_key(key);
+  if (const auto found = by_key_.find(folded); found != by_key_.end()) return found->second.get();
+  const Session* last = nullptr;
+  auto [from, to] = by_folded_.equal_range(folded);
+  for (auto at = from; at != to; ++at)
+    if (last == nullptr || ByUpdated()(last, at->second)) last = at->second;
+  return last;
 }
 
 const Session* SessionIndex::find(std::string_view key_or_id) const {
@@ -140,8 +129,8 @@ Session& SessionIndex::insert(std::string key, sessions::RawEntry entry) {
   inserted.order = next_order_++;
   by_key_.emplace(inserted.key(), std::move(session));
   by_name_.emplace(inserted.key(), &inserted);
-  if (std::string small = store::lower(inserted.key()); small != inserted.key())
-    mixed_case_.emplace(std::move(small), &inserted);
+  if (std::string folded = store::folded_key(inserted.key()); folded != inserted.key())
+    by_folded_.emplace(std::move(folded), &inserted);
   link(inserted);
   return inserted;
 }
@@ -152,7 +141,7 @@ void SessionIndex::erase(const Session& session) {
   Session& gone = *found->second;
   unlink(gone);
   by_name_.erase(gone.key());
-  erase_pair(mixed_case_, store::lower(gone.key()), &gone);
+  erase_pair(by_folded_, store::folded_key(gone.key()), &gone);
   by_key_.erase(found);
 }
 

@@ -42,7 +42,8 @@ class SessionIndex {
   // Bytes of all entries. Approximate: counters that changed since an entry was last edited are not included.
   std::uint64_t entry_bytes() const { return entry_bytes_; }
 
-  // Finds a session by its key: exactly, then in the other spelling of dm/direct, then ignoring case. Null if none.
+  // Finds a session by its key: exactly, then in the other spelling of dm/direct, then in that which new sessions get.
+  // Of several others (store::same_key), the one that was changed last. Null if none.
   const Session* find_key(std::string_view key) const;
   // As find_key, then by session id.
   const Session* find(std::string_view key_or_id) const;
@@ -89,7 +90,7 @@ class SessionIndex {
   StringMultimap<Session*> by_parent_;                                 // by folded_key(spawnedBy)
   std::set<std::pair<std::string, Session*>, std::less<>> by_origin_;  // by each of copied_from
   StringMultimap<Session*> by_file_;                                   // sessions that name a sessionFile, by file_of
-  StringMultimap<Session*> mixed_case_;  // sessions whose key is not lower-case, by the lower-case key; few
+  StringMultimap<Session*> by_folded_;  // by folded_key(key), where the key is another; few
   std::set<Session*, ByUpdated> by_updated_;
   std::map<std::string_view, Session*> by_name_;
   std::uint64_t next_order_ = 0;

@@ -319,7 +319,8 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
                                              const config::Config& config, decide::Rules rules, bool repair,
                                              std::shared_ptr<const journal::JournalFileOps> file_ops) {
   const Paths paths(config.state_dir, config.store.path_template);
-  store::set_case_sensitive_channels(config.routing.case_sensitive);
+  store::set_key_rules({.case_sensitive = config.routing.case_sensitive,
+                        .all_letters = config.store.mode == config::Config::StoreMode::shared});
   TRY(store::make_dirs(paths.journal_dir()));
   TRY(store::make_dirs(paths.root()));
   remove_left_temps(paths);

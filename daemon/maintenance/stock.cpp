@@ -23,10 +23,10 @@ namespace {
 std::string_view protection_of(const Protection& protection, const std::string& main_key,
                                const decide::AgentState& state, const decide::Session& session) {
   const std::string& key = session.key();
-  if (store::equals_nocase(key, main_key)) return "main";
+  if (store::same_key(key, main_key)) return "main";
   if (protection.streamed.contains({state.id(), key})) return "stream";
   if (std::ranges::any_of(protection.preserve,
-                          [&key](const std::string& prefix) { return store::starts_with_nocase(key, prefix); }))
+                          [&key](const std::string& prefix) { return store::key_begins_with(key, prefix); }))
     return "preserve";
   const auto pinned = json::find(*session.entry_with_old_counters(), "pinnedAt");
   if (pinned && *pinned != "null") return "pinned";

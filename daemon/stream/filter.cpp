@@ -66,11 +66,6 @@ std::optional<std::string> text_of(const http::Request& request, std::string_vie
   return std::string(store::trim(*value));
 }
 
-// As in the send policy: the prefix is one of the full key, or of the key without "agent:<id>:".
-bool starts_with(std::string_view key, std::string_view prefix) {
-  return store::starts_with_nocase(key, prefix) || store::starts_with_nocase(store::parse_key(key).rest, prefix);
-}
-
 }  // namespace
 
 Result<EventFilter> EventFilter::parse(const http::Request& request) {
@@ -109,10 +104,10 @@ bool EventFilter::matches(const journal::Envelope& event) const {
   if (agent_ && event.agent != *agent_) return false;
   if (channel_ && !store::equals_nocase(event.about_channel(), *channel_)) return false;
   if (topic_ && event.topic != topic_) return false;
-  if (!key_prefix_ || starts_with(event.key, *key_prefix_)) return true;
+  if (!key_prefix_ || store::key_matches_prefix(event.key, *key_prefix_)) return true;
   if (!prefix_has_alias_) return false;
   const auto alias = store::dm_alias(event.key);
-  return alias && starts_with(*alias, *key_prefix_);
+  return alias && store::key_matches_prefix(*alias, *key_prefix_);
 }
 
 std::string EventFilter::json(const StreamScope& scope) const {

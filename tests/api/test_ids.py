@@ -4,6 +4,7 @@ make first never leads it to another's transcript."""
 import json
 import os
 import time
+from urllib.parse import quote
 
 from harness.case import Case, S, uid
 from harness.sessiond import eventually
@@ -437,6 +438,75 @@ class Spellings(Case):
         self.assertEqual(len(self.ok(guest.get(S(old, "main", "messages")))["data"]), 1)
         self.assertEqual(guest.get(S(old, "main", "topics")).status, 200)
         self.problem(stranger.get(S(old, "main", "messages")), 404)
+
+
+class KeysOfOpenClaw(Case):
+    """In a store that OpenClaw writes too, a key is the one that it makes."""
+
+    config = {"store": {"mode": "shared"}}
+
+    def stored(self, *keys):
+        """A daemon over a store that has these keys, each changed later than the one before."""
+        daemon = self.spawn(self.config, start=False)
+        folder = daemon.agent_dir()
+        folder.mkdir(parents=True)
+        now = int(time.time() * 1000) - len(keys)
+        (folder / "sessions.json").write_text(json.dumps(
+            {key: {"sessionId": f"s-{i}", "updatedAt": now + i} for i, key in enumerate(keys)}))
+        return daemon.start()
+
+    def told(self, api, peer, **more):
+        return self.ok(api.post("/v1/inbound", {"channel": "irc", "chatType": "channel", "peer": peer, "text": "x",
+                                                "from": "ada", **more}), 200, 201)
+
+    def test_a_key_that_openclaw_lowered_is_found_by_the_name_that_the_platform_writes(self):
+        daemon = self.stored("agent:main:irc:channel:#überblick", "agent:main:irc:channel:#привет")
+        api = daemon.client()
+        for i, peer in enumerate(("#Überblick", "#ПРИВЕТ")):
+            told = self.told(api, peer)
+            self.assertEqual((told["sessionId"], told["created"]), (f"s-{i}", False))
+        made = self.told(api, "#ΟΔΟΣ")
+        self.assertEqual(made["sessionKey"], "agent:main:irc:channel:#οδος")
+        guest = daemon.client(daemon.token("viewer", keyPrefix="agent:main:irc:channel:#ÜBER"))
+        self.assertEqual([row["key"] for row in self.ok(guest.get("/v1/agents/main/sessions"))["data"]],
+                         ["agent:main:irc:channel:#überblick"])
+        self.assertEqual(guest.get(S("agent:main:irc:channel:#Überblick")).status, 200)
+        self.problem(guest.get(S("agent:main:irc:channel:#привет")), 404)
+        rows = self.ok(api.get("/v1/agents/main/sessions?keyPrefix=" + quote("irc:channel:#ПРИ")))["data"]
+        self.assertEqual([row["sessionId"] for row in rows], ["s-1"])
+
+    def test_a_key_that_is_named_exactly_is_that_one_and_a_message_comes_to_the_one_changed_last(self):
+        loud, odd = "agent:main:irc:channel:#ÜBER", "agent:main:irc:channel:#ÜbEr"
+        for keys in ((loud, odd), (odd, loud)):
+            daemon = self.stored(*keys)
+            api = daemon.client()
+            for i, key in enumerate(keys):
+                self.assertEqual(self.ok(api.get(S(key)))["sessionId"], f"s-{i}")
+            self.assertEqual(self.told(api, "#Über")["sessionId"], "s-1")
+        api = self.stored("agent:main:irc:channel:#über", loud).client()
+        self.assertEqual(self.told(api, "#Über")["sessionId"], "s-0")
+
+    def test_a_thread_of_a_telegram_group_is_its_topic_unless_it_is_a_thread_already(self):
+        group = "agent:main:telegram:group:-100"
+        daemon = self.stored(f"{group}:topic:1", f"{group}:thread:2", f"{group}:thread:3", f"{group}:topic:3")
+        api = daemon.client()
+        def told(thread, **more):
+            return self.told(api, "-100", channel="telegram", chatType="group", threadId=thread, messageId=f"m{thread}", **more)
+        self.assertEqual([told(n)["sessionId"] for n in (1, 2, 3)], ["s-0", "s-1", "s-2"])
+        self.assertEqual([told(n).get("duplicate") for n in (1, 2, 3)], [True] * 3)
+        made = told(4)
+        self.assertEqual((made["sessionKey"], made["created"]), (f"{group}:topic:4", True))
+        self.assertTrue((daemon.agent_dir() / f"{made['sessionId']}-topic-4.jsonl").exists())
+        guest = daemon.client(daemon.token("bridge", agents=["main"], keyPrefix=f"{group}:topic:"))
+        self.assertEqual(guest.post("/v1/inbound", {"channel": "telegram", "chatType": "group", "peer": "-100", "text": "x",
+                                                    "from": "ada", "threadId": 2}).status, 403)
+        edited = api.post("/v1/inbound/edits", {"channel": "telegram", "peer": "-100", "messageId": "m4", "text": "y"})
+        self.assertEqual(edited.status, 201)
+
+    def test_a_store_of_its_own_has_threads(self):
+        daemon = self.spawn()
+        made = self.told(daemon.client(), "-100", channel="telegram", chatType="group", threadId=4)
+        self.assertEqual(made["sessionKey"], "agent:main:telegram:group:-100:thread:4")
 
 
 class LocksThatAreNone(Case):

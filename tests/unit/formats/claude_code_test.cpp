@@ -73,13 +73,37 @@ TEST_CASE("claude code: calls at once have all their results on the path, wherev
                                   reply("w", "rb", "m2", R"({"type":"text","text":"end"})"));
     const auto path = path_to_leaf(session);
     INFO(mixed);
-    if (!mixed) CHECK(roles_of(path) == "user assistant toolResult toolResult assistant");
+    CHECK(roles_of(path) == (mixed ? "user assistant toolResult assistant toolResult assistant"
+                                   : "user assistant toolResult toolResult assistant"));
     std::int64_t tokens = 0;
     for (const std::string& line : session.lines)
       if (const auto usage = json::find(*json::find(line, "message"), "usage"))
         tokens += *json::int_at(*usage, "totalTokens");
     CHECK(tokens == 14);
   }
+}
+
+TEST_CASE("claude code: lines about hooks between the lines of a reply do not part it, and stand behind it") {
+  const auto hook = [](const char* type, const char* uuid, const char* parent) {
+    return fmt::format(R"({{"type":"{}","uuid":"{}","parentUuid":"{}","subtype":"informational","content":"ran"}})",
+                       type, uuid, parent) +
+           "\n";
+  };
+  for (const char* type : {"progress", "attachment", "system"}) {
+    INFO(type);
+    const std::string lines = user("u", "", "\"hi\"") + reply("x", "u", "m", call_a) + hook(type, "h", "x") +
+                              hook(type, "i", "h") + hook(type, "h", "x") + reply("y", "i", "m", call_b) +
+                              result("ra", "x", "a") + result("rb", "y", "b") +
+                              reply("w", "rb", "m2", R"({"type":"text","text":"end"})");
+    const auto session = read_one(lines);
+    CHECK(roles_of(path_to_leaf(session)) == "user assistant toolResult toolResult assistant");
+    CHECK(session.lines.size() == 7);  // a line whose uuid stands twice counts once
+    CHECK(json::string_at(session.lines[2], "parentId") == "x");
+    CHECK(json::string_at(session.lines[3], "parentId") == "h");
+  }
+  const auto ends = read_one(user("u", "", "\"hi\"") + reply("x", "u", "m", call_a) + hook("progress", "h", "x"));
+  CHECK(ends.lines.size() == 3);
+  CHECK(roles_of(path_to_leaf(ends)) == "user assistant");
 }
 
 TEST_CASE("claude code: a side chain is a branch, and the conversation goes on at the main one") {

@@ -92,6 +92,26 @@ TEST_CASE("groups, channels and threads") {
         "agent:main:main:thread:7");
 }
 
+TEST_CASE("a thread of a group is a topic on the channels that have them") {
+  const RouteSettings settings{.topic_channels = {"telegram"}};
+  const auto of = [&](std::string_view channel, std::string_view type, std::string_view peer, std::string_view thread) {
+    return *route(settings,
+                  {.agent = "main", .channel = channel, .chat_type = type, .peer = peer, .thread_id = thread});
+  };
+  const Route topic = of("Telegram", "group", "-100", "7");
+  CHECK(topic.key == "agent:main:telegram:group:-100:topic:7");
+  CHECK(topic.thread_key == "agent:main:telegram:group:-100:thread:7");
+  CHECK(topic.thread);
+  for (const Route& other :
+       {of("telegram", "group", "-100", ""), of("telegram", "direct", "5", "7"), of("telegram", "channel", "5", "7"),
+        of("slack", "group", "-100", "7"), of("telegram", "group", "-100:topic:7", "7"),
+        of("telegram", "group", "-100:topic:42", "7")}) {
+    CAPTURE(other.key);
+    CHECK(other.thread_key.empty());
+    CHECK(other.key.ends_with(":thread:7") == (other.thread && !other.key.ends_with("topic:7")));
+  }
+}
+
 TEST_CASE("faults, all of them, where they are") {
   CHECK(key_of({}, {}) == "/agent /channel /chatType /peer");
   const auto at = [](RouteInput input, DmScope scope = DmScope::per_channel_peer) {

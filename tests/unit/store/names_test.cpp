@@ -311,3 +311,45 @@ TEST_CASE("keys are one session but for case that carries meaning") {
   CHECK_FALSE(key_has_prefix("agent:main:matrix:channel:!AbC:hs", "agent:main:matrix:channel:!ab"));
   CHECK(key_has_prefix("agent:main:slack:channel:AbC", "agent:main:slack:channel:ab"));
 }
+
+TEST_CASE("letters of all scripts have a case in keys where the rules say so, as OpenClaw makes them") {
+  struct Rules {
+    explicit Rules(KeyRules rules) { set_key_rules(std::move(rules)); }
+    ~Rules() { set_key_rules({}); }
+  };
+  const std::string base = "agent:main:irc:channel:";
+  CHECK_FALSE(same_key(base + "#Überblick", base + "#überblick"));
+  CHECK(canonical_key(base + "#Überblick", "main") == base + "#Überblick");
+  const Rules rules({.all_letters = true});
+  struct Spelling {
+    std::string_view given, small;
+  };
+  for (const Spelling& one : std::vector<Spelling>{{"#Überblick", "#überblick"},
+                                                   {"ПРИВЕТ", "привет"},
+                                                   {"ΟΔΟΣ", "οδος"},
+                                                   {"ΟΔΟΣ:thread:ΣΑΣ", "οδος:thread:σας"},
+                                                   {"İ", "i\u0307"},
+                                                   {"\u212A", "k"},
+                                                   {"Straße", "straße"},
+                                                   {"STRASSE", "strasse"},
+                                                   {"日本", "日本"},
+                                                   {"Ꙁ", "ꙁ"}}) {
+    CAPTURE(one.given);
+    const std::string given = base + std::string(one.given), small = base + std::string(one.small);
+    CHECK(canonical_key(given, "main") == small);
+    CHECK(canonical_key(small, "main") == small);
+    CHECK(folded_key(given) == small);
+    CHECK(same_key(given, small));
+    CHECK(key_has_prefix(given, small));
+    CHECK(key_has_prefix(small, given));
+    CHECK(key_matches_prefix(small, given.substr(11)));
+    CHECK(key_matches_prefix(given, small.substr(11)));
+  }
+  CHECK_FALSE(same_key(base + "straße", base + "strasse"));
+  CHECK_FALSE(same_key(base + "é", base + "e\u0301"));  // no normalisation
+  CHECK_FALSE(same_key("agent:main:matrix:channel:!Ü:hs", "agent:main:matrix:channel:!ü:hs"));
+  CHECK(canonical_key("agent:main:matrix:channel:!Ü:hs", "main") == "agent:main:matrix:channel:!Ü:hs");
+  CHECK_FALSE(key_has_prefix("agent:main:matrix:channel:!Ü:hs", "agent:main:matrix:channel:!ü"));
+  CHECK(lower_key("\xffÜA") == "\xffÜa");                                                    // no text
+  CHECK_FALSE(canonical_key(base + std::string(512 - base.size() - 1, 'x') + "İ", "main"));  // it becomes longer
+}

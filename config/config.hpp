@@ -162,7 +162,8 @@ struct Config {
   struct Context {
     struct Compaction {
       CompactionTime when = CompactionTime::both;
-      double threshold = 0.8;  // share of the window
+      double threshold = 0.8;  // shares of the window
+      double force_at = 0.95;
       std::int64_t min_messages = 6;
       std::int64_t keep_turns = 4;
       std::int64_t max_tokens = 4096;

@@ -139,6 +139,8 @@ void describe_context(Visitor& v, AContext& c) {
           "How it is told that one is due: to the runner that starts a run, or after a turn by the event "
           "compaction.due.");
     v.key("threshold", c.compaction.threshold, BetweenReal{0.01, 1.0}, "Due from this share of the window on.");
+    v.key("forceAt", c.compaction.force_at, BetweenReal{0.01, 1.0},
+          "From this share on it is due with fewer messages and turns, too, and keeps fewer turns.");
     v.key("minMessages", c.compaction.min_messages, Between{1, most},
           "Not before there are so many messages since the last summary.");
     v.key("keepTurns", c.compaction.keep_turns, Between{1, 1'000},

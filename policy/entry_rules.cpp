@@ -11,6 +11,7 @@
 
 #include "policy/pointer.hpp"
 #include "policy/usage.hpp"
+#include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 #include "store/time_range.hpp"
 
@@ -168,8 +169,7 @@ std::optional<std::string> member_fault(std::string_view field, std::string_view
   if (field == "cliSessionIds") return type_fault(Type::text, raw);
   if (std::ranges::find(origin_texts, name) != origin_texts.end()) return type_fault(Type::text, raw);
   if (name == "chatType") return value_fault(name, raw, Import::no);
-  const bool thread = kind == json::Kind::string || kind == json::Kind::number;
-  return name == "threadId" && !thread ? std::optional<std::string>("must be a string or a number") : std::nullopt;
+  return name == "threadId" ? delivery::thread_id_fault(raw) : std::nullopt;
 }
 
 // Checks the members of the objects whose members have types: cliSessionIds and origin.

@@ -9,7 +9,7 @@ namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 28> cleared{
+constexpr std::array<std::string_view, 29> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 28> cleared{
     // the runs, and what a person allowed for them
     "systemSent", "abortedLastRun", "status", "activeRun", "runCount", "turnCount", "allowedTools",
     // the transcript that ends
-    "sessionFile", "archivedAt", "firstMessage", "firstMessageId", "forkedFrom", "copiedFrom",
+    "sessionFile", "archivedAt", "firstMessage", "firstMessageId", "forkedFrom", "copiedFrom", "contextExceeded",
     // messages that wait for an answer
     "needs"};
 

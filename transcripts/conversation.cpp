@@ -7,8 +7,8 @@
 #include <map>
 #include <ranges>
 
+#include "policy/context/compaction.hpp"
 #include "policy/context/open_runs.hpp"
-#include "policy/context/run_order.hpp"
 #include "store/limits.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
@@ -122,10 +122,16 @@ bool has_header(const MemoryTranscript& /*transcript*/) { return false; }
 template <class Source>
 Result<std::optional<std::uint64_t>> first_kept(Source& source, const StoredLine& checkpoint, const Path& path) {
   const auto is_kept = [&](std::uint64_t seq) { return seq < checkpoint.seq && path.has(seq); };
-  if (const std::string id = json::string_at(checkpoint.line, "firstKeptEntryId").value_or(""); !id.empty()) {
+  const auto find = [&](const std::string& id) -> Result<std::optional<std::uint64_t>> {
     TRY(const auto found, source.find(id, [&](std::string_view, std::uint64_t seq) { return is_kept(seq); }));
     return found ? std::optional(found->seq) : std::nullopt;
+  };
+  if (const std::string id = context::Kept::read(checkpoint.line).first_behind_words; !id.empty()) {
+    TRY(const auto found, find(id));
+    if (found) return found;
   }
+  const std::string id = json::string_at(checkpoint.line, "firstKeptEntryId").value_or("");
+  if (!id.empty()) return find(id);
   const auto index = json::int_at(checkpoint.line, "firstKeptEntryIndex");
   if (json::find(checkpoint.line, "firstKeptEntryId")) return std::nullopt;
   if (!index || *index < 1 || !has_header(source) || !is_kept(static_cast<std::uint64_t>(*index - 1)))
@@ -371,38 +377,29 @@ Result<Shown> last_of(Source& source, Shown shown, std::int64_t messages, std::u
   return shown;
 }
 
-// The entries sessiond.input of runs that were under way where a checkpoint of ours begins to keep.
-EntryIds runs_under_way(std::string_view checkpoint) {
-  EntryIds ids;
-  const auto details = json::find(checkpoint, "details");
-  if (!details || !details->starts_with('{')) return ids;
-  const auto runs = json::find(*details, "runs");
-  if (runs && runs->starts_with('['))
-    for (const std::string_view id : json::elements(*runs)) ids.insert(json::as_string(id).value_or(""));
-  return ids;
-}
-
-// Reads the words that stand among the entries by the order of runs and not by that of the file: a checkpoint of
-// another program keeps by the file, and a run may have been handed words from before it. And what tells of runs that
-// were under way there.
+// Reads what stands before the entries in the file and is shown all the same: words that a checkpoint keeps, that wait,
+// or that runs were handed; and what tells of the runs that were under way there.
 template <class Source>
 Result<void> read_words(Source& source, const Shown& shown, const context::OrderAsked& asked,
                         context::Conversation& conversation) {
   EntryIds ids(asked.waiting.begin(), asked.waiting.end());
   ids.insert(asked.active.begin(), asked.active.end());
-  if (shown.checkpoint) ids.merge(runs_under_way(shown.checkpoint->line));
+  if (shown.checkpoint) {
+    const context::Kept kept = context::Kept::read(shown.checkpoint->line);
+    ids.insert(kept.words.begin(), kept.words.end());
+    ids.insert(kept.runs.begin(), kept.runs.end());
+  }
   for (const context::Line& line : conversation.after)
     if (line.type == "custom")
       if (const auto note = context::read_entry(line.type, line.body).note)
         ids.insert(note->words.begin(), note->words.end());
   for (const auto* lines : {&conversation.before, &conversation.after})
     for (const context::Line& line : *lines) ids.erase(line.id);
+  const std::vector<std::string> wanted(ids.begin(), ids.end());
+  TRY(const auto found,
+      source.find(wanted, [&shown](std::string_view, std::uint64_t seq) { return shown.path.has(seq); }));
   std::vector<context::Line> words;
-  for (const std::string& id : ids) {
-    TRY(const auto found,
-        source.find(id, [&shown](std::string_view, std::uint64_t seq) { return shown.path.has(seq); }));
-    if (found) words.push_back(line_of(found->seq, found->line));
-  }
+  for (const auto& [id, line] : found) words.push_back(line_of(line.seq, line.line));
   std::ranges::sort(words, {}, &context::Line::seq);
   std::ranges::move(conversation.before, std::back_inserter(words));
   conversation.before = std::move(words);
@@ -443,8 +440,8 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
     TRY(asked.waiting, waiting_then(source, *marks, *limits.through));
   }
   if (!is_whole) TRY(read_words(source, shown, asked, out));
+  context::put_in_order(out, asked);  // in which a message keeps its place that was deleted
   TRY(show_changes(source, *marks, limits, out));
-  context::put_in_order(out, asked);
   return out;
 }
 
@@ -502,8 +499,8 @@ Result<context::Meter> measure_anew(Source& source, const Landmarks& marks, std:
     TRY(auto conversation, read_shown(source, marks, shown, limits::view_bytes));
     const context::OrderAsked asked{.waiting = waiting};
     if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
-    TRY(show_changes(source, marks, {.name = name}, conversation));
     context::put_in_order(conversation, asked);
+    TRY(show_changes(source, marks, {.name = name}, conversation));
     if (!conversation.cut) {
       meter = context::measure(conversation, doom_count);
     } else if (meter.misplaced) {
@@ -533,25 +530,28 @@ Result<CallIds> calls_in(Source& source, const CallIds& ids) {
   return found;
 }
 
-// Returns the entries that tell of the first input of each run that is under way before an entry.
+// Returns the entries that tell what the runs were handed that are under way before an entry.
 std::vector<std::string> inputs_under_way(const std::vector<const context::Line*>& lines, std::uint64_t before) {
   context::OpenRuns open;
-  std::map<std::string, std::string> first;  // by run
+  std::map<std::string, std::vector<std::string>> inputs;  // by run, with those of its earlier attempts
   for (const context::Line* line : lines) {
     const auto note = line->type == "custom" && line->seq < before ? context::read_line(*line).note : nullptr;
     if (!note) continue;
     open.take(*note);
     if (note->what != context::RunNote::What::input) continue;
-    const auto earlier = first.find(note->retry_of);
-    first.emplace(note->run_id, earlier == first.end() ? line->id : earlier->second);
+    const auto earlier = inputs.find(note->retry_of);
+    if (earlier != inputs.end()) inputs.emplace(note->run_id, earlier->second);
+    inputs[note->run_id].push_back(line->id);
   }
   std::vector<std::string> ids;
-  for (const context::OpenRuns::Open& run : open.all()) ids.push_back(first[run.run]);
+  for (const context::OpenRuns::Open& run : open.all())
+    ids.insert(ids.end(), inputs[run.run].begin(), inputs[run.run].end());
   return ids;
 }
 
 template <class Source>
-Result<KeptEntry> look_up(Source& source, const std::string& entry_id, const context::OrderAsked& asked) {
+Result<KeptEntry> look_up(Source& source, const std::string& entry_id, const std::string& name,
+                          const context::OrderAsked& asked) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
   TRY(const auto shown, shown_of(source, *marks, {}));
@@ -562,27 +562,41 @@ Result<KeptEntry> look_up(Source& source, const std::string& entry_id, const con
   if (!found) return out;
   out.on_path = true;
   TRY(auto conversation, read_shown(source, *marks, shown, limits::view_bytes));
-  if (conversation.cut) {  // the file's order
+  if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
+  context::put_in_order(conversation, asked);
+  TRY(show_changes(source, *marks, {.name = name}, conversation));
+  std::vector<const context::Line*> lines;
+  for (const auto* part : {&conversation.before, &conversation.after})
+    for (const context::Line& line : *part) lines.push_back(&line);
+  const auto first = std::ranges::find(lines, found->seq, &context::Line::seq);
+  if (first == lines.end()) {
+    if (!conversation.cut) return out;
+    // It is behind what was read: the file's order.
     const bool keeps_any = shown.checkpoint && !shown.before.empty();
     out.beyond_last =
         !shown.checkpoint || found->seq > (keeps_any ? shown.before.front().first : shown.checkpoint->seq);
     return out;
   }
-  if (shown.checkpoint) TRY(read_words(source, shown, asked, conversation));
-  context::put_in_order(conversation, asked);
-  std::vector<const context::Line*> lines;
-  for (const auto* part : {&conversation.before, &conversation.after})
-    for (const context::Line& line : *part) lines.push_back(&line);
-  const auto first = std::ranges::find(lines, found->seq, &context::Line::seq);
-  if (first == lines.end()) return out;
-  out.beyond_last = !shown.checkpoint || conversation.before.empty() || first != lines.begin();
-  const auto in_file = std::ranges::min_element(std::span(first, lines.end()), {}, &context::Line::seq);
-  out.first_in_file = (*in_file)->id;
-  out.under_way = inputs_under_way(lines, (*in_file)->seq);
-  out.keeps_by_file =
-      out.under_way.empty() && std::ranges::none_of(std::span(lines.begin(), first), [&](const context::Line* line) {
-        return line->seq > (*in_file)->seq && line->type != "custom";
-      });
+  const context::Line& from = **std::ranges::min_element(std::span(first, lines.end()), {}, &context::Line::seq);
+  out.first_in_file = from.id;
+  out.kept.runs = inputs_under_way(lines, from.seq);
+  const std::vector<const context::Line*> words = context::words_before(conversation, found->seq, asked);
+  for (const context::Line* word : words) out.kept.words.push_back(word->id);
+  const std::set<const context::Line*> stays(words.begin(), words.end());
+  out.beyond_last = !shown.checkpoint || conversation.before.empty() ||
+                    std::any_of(lines.begin(), first, [&stays](const context::Line* line) {
+                      return line->type != "custom" && !line->type.empty() && !stays.contains(line);
+                    });
+  if (!words.empty()) {
+    out.kept.first_behind_words = from.id;
+    const context::Line& word = **std::ranges::min_element(words, {}, &context::Line::seq);
+    if (word.seq < from.seq) out.first_in_file = word.id;
+  }
+  const bool keeps_by_file = words.empty() && out.kept.runs.empty() &&
+                             std::ranges::none_of(std::span(lines.begin(), first), [&from](const context::Line* line) {
+                               return line->seq > from.seq && line->type != "custom";
+                             });
+  if (!keeps_by_file) out.kept.first_shown = entry_id;
   return out;
 }
 
@@ -686,12 +700,13 @@ Result<CallIds> find_calls(Transcript& transcript, const CallIds& ids) {
 }
 Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& ids) { return calls_in(transcript, ids); }
 
-Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id, const context::OrderAsked& asked) {
-  return twice(transcript, [&] { return look_up(transcript, entry_id, asked); });
-}
-Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id,
+Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id, const std::string& name,
                                const context::OrderAsked& asked) {
-  return look_up(transcript, entry_id, asked);
+  return twice(transcript, [&] { return look_up(transcript, entry_id, name, asked); });
+}
+Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id, const std::string& name,
+                               const context::OrderAsked& asked) {
+  return look_up(transcript, entry_id, name, asked);
 }
 
 }  // namespace sessiond::transcripts

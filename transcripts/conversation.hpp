@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "policy/context/run_order.hpp"
 #include "policy/context/view.hpp"
 #include "store/problem.hpp"
 #include "transcripts/entry_shape.hpp"
@@ -71,17 +72,17 @@ Result<CallIds> find_calls(const MemoryTranscript& transcript, const CallIds& id
 // An entry that a compaction would keep first, in the order of runs, as the path to the leaf has it.
 struct KeptEntry {
   bool on_path = false;
-  bool beyond_last = false;              // behind the first entry that the last checkpoint keeps
-  std::string checkpoint{};              // id of the last checkpoint; empty: there is none
-  std::uint64_t branches = 0;            // of the transcript
-  std::string first_in_file{};           // id of the one of all kept entries that stands first in the file
-  bool keeps_by_file = true;             // what follows it in the file is what is kept, in that order
-  std::vector<std::string> under_way{};  // the entries sessiond.input of runs that are under way where it stands
+  bool beyond_last = false;     // something goes that the last checkpoint keeps, or that is behind it
+  std::string checkpoint{};     // id of the last checkpoint; empty: there is none
+  std::uint64_t branches = 0;   // of the transcript
+  std::string first_in_file{};  // id of the one of all kept entries that stands first in the file
+  context::Kept kept{};         // what a checkpoint says beside that id
 };
-Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id,
+// `name`: ReadLimits.
+Result<KeptEntry> look_up_kept(Transcript& transcript, const std::string& entry_id, const std::string& name = {},
                                const context::OrderAsked& asked = {});
 Result<KeptEntry> look_up_kept(const MemoryTranscript& transcript, const std::string& entry_id,
-                               const context::OrderAsked& asked = {});
+                               const std::string& name = {}, const context::OrderAsked& asked = {});
 
 // Returns an entry's type and body as policy/context/entry.hpp reads them. `held` keeps a body that is made.
 std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, std::string_view line, std::string& held);

@@ -72,12 +72,14 @@ Result<std::optional<StoredLine>> MemoryTranscript::find(std::string_view entry_
   return std::nullopt;
 }
 
-Result<Transcript::Found> MemoryTranscript::find(std::span<const std::string> entry_ids) const {
+Result<Transcript::Found> MemoryTranscript::find(std::span<const std::string> entry_ids,
+                                                 const IsMeant& is_meant) const {
   std::set<std::string_view> open(entry_ids.begin(), entry_ids.end());
   Transcript::Found found;
   for (std::uint64_t seq = count(); seq-- > 0 && !open.empty();) {
     std::string id = entry_id(line(seq), seq);
-    if (open.erase(id) != 0) found.emplace(std::move(id), StoredLine{.seq = seq, .line = std::string(line(seq))});
+    if (open.contains(id) && (!is_meant || is_meant(id, seq)) && open.erase(id) != 0)
+      found.emplace(std::move(id), StoredLine{.seq = seq, .line = std::string(line(seq))});
   }
   return found;
 }

@@ -28,7 +28,7 @@ class MemoryTranscript {
   Result<void> each(std::span<const SeqSpan> spans, const Take& take) const;  // never fails
   std::string show(const StoredLine& line) const;
   // These never fail. Of several entries with one id, they find the one that Transcript::find finds.
-  Result<Transcript::Found> find(std::span<const std::string> entry_ids) const;
+  Result<Transcript::Found> find(std::span<const std::string> entry_ids, const IsMeant& is_meant = {}) const;
   Result<std::optional<StoredLine>> find(std::string_view entry_id, const IsMeant& is_meant = {}) const;
   IdSet ids() const;  // of all entries
 

@@ -22,9 +22,71 @@
 namespace sessiond::api {
 namespace {
 
+// Whether a compaction is due, or why not.
+struct ShownDue {
+  bool compaction = false;
+  std::string_view reason{};  // of context::Due, or "blocked": the window is full, and nothing can go
+};
+
+std::string to_json(const ShownDue& due) {
+  json::ObjectWriter out;
+  out.boolean("compaction", due.compaction);
+  out.string("reason", due.reason);
+  if (due.reason == "blocked") {
+    json::ObjectWriter blocked;
+    blocked.string("reason", "nothing_to_summarise");
+    blocked.string(
+        "remedy",
+        "what cannot be summarised fills the window: the system messages, the last summary, the words of the "
+        "last turn and its last steps. Ask a model with a larger window (contextTokens), shorten or delete a "
+        "message, or reset the session");
+    out.raw("blocked", blocked.text());
+  }
+  return out.text();
+}
+
+bool is_exceeded(const TranscriptSource& source) { return context::is_exceeded(entry_of(source), source.name); }
+
+// A plan is of the conversation, whatever run asks.
+context::OrderAsked order_of_conversation(const TranscriptSource& source) {
+  context::OrderAsked order = source.order;
+  order.run.clear();
+  return order;
+}
+
+context::PlanAsked plan_asked(const TranscriptSource& source, const context::Settings& settings,
+                              const context::Window& window, std::int64_t used) {
+  return {.runs = order_of_conversation(source),
+          .window = window.tokens,
+          .is_full = is_exceeded(source) || context::is_full(used, window.tokens, settings.compaction)};
+}
+
+template <class Source>
+Result<context::Conversation> read_conversation(Source& transcript, const TranscriptSource& source) {
+  return transcripts::read_conversation(
+      transcript, {.bytes = limits::view_bytes, .name = source.name, .order = order_of_conversation(source)});
+}
+
+// It is due only if there is a plan. `meter`: of the conversation. `conversation`: the whole one; null: it is read.
+template <class Source>
+Result<ShownDue> due_of(Source& transcript, const TranscriptSource& source, const context::Settings& settings,
+                        const context::Window& window, const context::Meter& meter,
+                        const context::Conversation* conversation = nullptr) {
+  const context::Due due = context::due(meter, window.tokens, settings.compaction, is_exceeded(source));
+  if (!due.compaction) return ShownDue{false, due.reason};
+  context::Conversation read;
+  if (conversation == nullptr) {
+    TRY(read, read_conversation(transcript, source));
+    conversation = &read;
+  }
+  if (!context::plan_compaction(*conversation, settings, plan_asked(source, settings, window, meter.used())))
+    return ShownDue{false, "blocked"};
+  return ShownDue{true, due.reason};
+}
+
 // The numbers that both S/context and view=llm show.
-void write_context(json::ObjectWriter& out, const TranscriptSource& source, const context::Settings& settings,
-                   const context::Window& window, const context::Meter& meter, std::int64_t used) {
+void write_context(json::ObjectWriter& out, const TranscriptSource& source, const context::Window& window,
+                   const context::Meter& meter, const ShownDue& due, std::int64_t used) {
   out.integer("window", window.tokens);
   out.string("windowSource", window.source);
   out.integer("used", used);
@@ -41,39 +103,63 @@ void write_context(json::ObjectWriter& out, const TranscriptSource& source, cons
   else
     out.raw("checkpoint",
             fmt::format(R"({{"entryId":{},"at":{}}})", json::quote(meter.checkpoint), meter.checkpoint_at));
-  const std::string_view due =
-      context::due(meter.used(), meter.all_messages(), meter.all_turns(), window.tokens, settings.compaction);
-  out.raw("due", fmt::format(R"({{"compaction":{},"reason":"{}"}})", due == "due", due));
+  out.raw("due", to_json(due));
 }
 
-// Measures what a view shows, where that is not the whole conversation or the meter has forgotten calls.
+// Measures the conversation. Where its meter has forgotten calls, a view knows better.
 template <class Source>
 Result<context::Meter> measure(Source& transcript, const TranscriptSource& source, const context::Settings& settings) {
-  const bool of_run = !source.order.run.empty();
   TRY(context::Meter meter, transcripts::measure(transcript, settings.doom_count, source.order.waiting, source.name));
-  if (!of_run && !meter.is_cut()) return meter;
-  TRY(const auto conversation,
-      transcripts::read_conversation(transcript,
-                                     {.bytes = limits::view_bytes, .name = source.name, .order = source.order}));
+  if (!meter.is_cut()) return meter;
+  TRY(const auto conversation, read_conversation(transcript, source));
   if (conversation.cut) return meter;
   meter = context::measure(conversation, settings.doom_count);
-  const context::ViewOptions options{.prune = context::Prune::off, .of_run = of_run};
-  meter.count(context::view_of(conversation, options, settings).whole);
+  meter.count(context::view_of(conversation, {.prune = context::Prune::off}, settings).whole);
   return meter;
 }
 
-// Returns whether a meter of the whole conversation stands for what the view shows. That of a run which has just begun
-// its first attempt shows all but what waits, and ends with its input.
-bool stands_for(const context::Meter& meter, const TranscriptSource& source) {
-  if (meter.is_cut() || !meter.counts_as_last(source.order.waiting)) return false;
-  const bool waits = !source.order.waiting.empty() || meter.held.count() > 0;
-  return source.order.run.empty() || (source.first_attempt && !waits && meter.last.count() > 0);
+// Measures what the view of a run shows. Nothing: it is too long.
+template <class Source>
+Result<std::optional<context::Meter>> measure_run(Source& transcript, const TranscriptSource& source,
+                                                  const context::Settings& settings) {
+  TRY(const auto conversation,
+      transcripts::read_conversation(transcript,
+                                     {.bytes = limits::view_bytes, .name = source.name, .order = source.order}));
+  if (conversation.cut) return std::nullopt;
+  context::Meter meter = context::measure(conversation, settings.doom_count);
+  meter.count(context::view_of(conversation, {.prune = context::Prune::off, .of_run = true}, settings).whole);
+  return meter;
 }
 
-asio::awaitable<Result<context::Meter>> meter_of(Api& api, const TranscriptSource& source,
-                                                 const context::Settings& settings) {
-  if (source.meter && stands_for(*source.meter, source)) co_return *source.meter;
-  co_return co_await read_source(api, source, [&](auto& transcript) { return measure(transcript, source, settings); });
+struct Measured {
+  context::Meter meter{};  // of what the view shows
+  ShownDue due{};
+};
+asio::awaitable<Result<Measured>> measured(Api& api, const TranscriptSource& source, const context::Settings& settings,
+                                           const context::Window& window) {
+  const context::Meter* kept = source.meter.get();
+  if (kept != nullptr && (kept->is_cut() || !kept->counts_as_last(source.order.waiting))) kept = nullptr;
+  // The view of a run that has just begun its first attempt shows all but what waits, and ends with its input.
+  const bool is_whole =
+      source.order.run.empty() || (kept != nullptr && source.first_attempt && source.order.waiting.empty() &&
+                                   kept->held.count() == 0 && kept->last.count() > 0);
+  if (kept != nullptr && is_whole) {
+    const context::Due due = context::due(*kept, window.tokens, settings.compaction, is_exceeded(source));
+    if (!due.compaction) co_return Measured{*kept, {false, due.reason}};
+  }
+  co_return co_await read_source(api, source, [&](auto& transcript) -> Result<Measured> {
+    Measured out;
+    if (kept != nullptr) {
+      out.meter = *kept;
+    } else {
+      TRY(out.meter, measure(transcript, source, settings));
+    }
+    TRY(out.due, due_of(transcript, source, settings, window, out.meter));
+    if (is_whole) return out;
+    TRY(auto of_run, measure_run(transcript, source, settings));
+    if (of_run) out.meter = *std::move(of_run);
+    return out;
+  });
 }
 
 HandlerResult get_context(Api& api, http::Request& request) {
@@ -82,9 +168,9 @@ HandlerResult get_context(Api& api, http::Request& request) {
   source.first_attempt = false;  // it may have begun long ago
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked);
-  CO_TRY(const context::Meter meter, co_await meter_of(api, source, settings));
+  CO_TRY(const auto found, co_await measured(api, source, settings, window));
   json::ObjectWriter out;
-  write_context(out, source, settings, window, meter, meter.used());
+  write_context(out, source, window, found.meter, found.due, found.meter.used());
   out.string("sessionId", source.session_id);
   if (source.memory != nullptr) out.boolean("durable", false);
   co_return as_of_response(out.text(), source.as_of);
@@ -123,21 +209,19 @@ std::string repaired_json(const context::View& view) {
 }
 
 // The rows between the last checkpoint and an entry: those that a summary is made from.
-Result<std::string> summarized_rows(const context::Conversation& conversation, const std::string& until) {
-  std::vector<context::Repaired> ignored;
-  const context::Rows rows = context::rows_of(conversation, ignored);
-  std::size_t end = rows.all.size();
-  while (end > 0 && rows.all[end - 1].id != until) --end;
-  if (end == 0)
+Result<std::string> summarized_rows(const context::Conversation& conversation, const context::Settings& settings,
+                                    const std::string& until, std::int64_t window) {
+  const auto rows = context::rows_to_summarise(conversation, settings, until, window);
+  if (!rows)
     return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
   std::string out = "{\"data\":[";
-  for (std::size_t at = 0; at + 1 < end; ++at) append_element(out, context::to_json(rows.all[at]));
+  for (const context::Row& row : rows->all) append_element(out, context::to_json(row));
   return out + "]";
 }
 
 std::string view_json(const context::Conversation& conversation, const AskedView& asked,
                       const context::Settings& settings, const context::Window& window, const TranscriptSource& source,
-                      context::Meter meter) {
+                      context::Meter meter, const ShownDue& due) {
   context::ViewOptions options = asked.options;
   options.window = window.tokens;
   const context::View view = context::view_of(conversation, options, settings);
@@ -147,7 +231,7 @@ std::string view_json(const context::Conversation& conversation, const AskedView
   out += "],\"data\":[";
   for (const context::Row& row : view.rows.all) append_element(out, context::to_json(row));
   json::ObjectWriter numbers;
-  write_context(numbers, source, settings, window, meter, view.used);
+  write_context(numbers, source, window, meter, due, view.used);
   out.append("],\"context\":").append(numbers.text());
   out.append(",\"pruned\":").append(pruned_json(view));
   out.append(",\"repaired\":").append(repaired_json(view));
@@ -160,26 +244,28 @@ std::string view_json(const context::Conversation& conversation, const AskedView
 HandlerResult get_model_view(Api& api, http::Request& request) {
   CO_TRY(auto asked, read_asked_view(request));
   CO_TRY(auto source, co_await source_of(api, request, true));
-  if (asked.summarize) source.order.run.clear();  // a plan is of the conversation
   asked.options.of_run = !source.order.run.empty();
   if (auto& most = asked.options.max_messages; !most) most = api.ledger.rules().of_agent(source.agent).max_messages;
   // The last run failed because the model's window was full (policy/runs/README.md).
-  if (!query_text(request, "prune") && json::find(entry_of(source), "contextExceeded") == "true")
-    asked.options.prune = context::Prune::aggressive;
+  if (!query_text(request, "prune") && is_exceeded(source)) asked.options.prune = context::Prune::aggressive;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(source), settings, asked.window);
   const transcripts::ReadLimits limits{
       .bytes = limits::view_bytes, .messages = asked.options.max_messages, .name = source.name, .order = source.order};
   CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
+           if (asked.summarize) {
+             TRY(const auto conversation, read_conversation(transcript, source));
+             return summarized_rows(conversation, settings, asked.until, window.tokens);
+           }
            TRY(auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
-           if (asked.summarize) return summarized_rows(conversation, asked.until);
+           TRY(context::Meter meter, measure(transcript, source, settings));
+           const bool is_whole = !asked.options.of_run && !asked.options.max_messages;
+           TRY(const ShownDue due,
+               due_of(transcript, source, settings, window, meter, is_whole ? &conversation : nullptr));
            show_signatures(conversation, source.signatures);
-           if (asked.options.of_run)
-             return view_json(conversation, asked, settings, window, source,
-                              context::measure(conversation, settings.doom_count));
-           TRY(const auto meter, measure(transcript, source, settings));
-           return view_json(conversation, asked, settings, window, source, meter);
+           if (asked.options.of_run) meter = context::measure(conversation, settings.doom_count);
+           return view_json(conversation, asked, settings, window, source, meter, due);
          }));
   body += fmt::format(R"(,"sessionId":{}{}}})", json::quote(source.session_id),
                       source.memory != nullptr ? R"(,"durable":false)" : "");
@@ -200,7 +286,8 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
 namespace {
 
 std::string plan_json(const context::CompactionPlan& plan, const context::CompactionSettings& settings,
-                      const std::string& instructions, std::int64_t used, const http::Request& request) {
+                      const context::Window& window, const std::string& instructions, std::int64_t used,
+                      const http::Request& request) {
   json::ObjectWriter range;
   range.string_or_null("previousSummary", plan.previous_summary);
   range.integer("count", static_cast<std::int64_t>(plan.count));
@@ -208,6 +295,7 @@ std::string plan_json(const context::CompactionPlan& plan, const context::Compac
                     boost::urls::encode(plan.first_kept, boost::urls::unreserved_chars);
   if (const auto topic = query_text(request, "topic"))
     url += "&topic=" + boost::urls::encode(*topic, boost::urls::unreserved_chars);
+  url += fmt::format("&window={}", window.tokens);
   range.string("url", url);
   json::ObjectWriter out;
   out.string("firstKeptEntryId", plan.first_kept);
@@ -252,31 +340,38 @@ asio::awaitable<Result<std::string>> ask_before_plan(Api& api, const http::Reque
 
 // Answers what a compaction would summarise.
 HandlerResult plan(Api& api, http::Request& request, std::string instructions) {
+  CO_TRY(const auto asked_tokens, asked_window(request));
   CO_TRY(auto source, co_await source_of(api, request, true));
-  source.order.run.clear();  // a plan is of the conversation
   const context::Settings settings = api.ledger.rules().context;
   if (instructions.empty()) instructions = json::string_at(entry_of(source), "compactInstructions").value_or("");
   if (instructions.empty()) instructions = api.ledger.rules().of_agent(source.agent).compact_instructions;
-  CO_TRY(auto conversation, co_await read_source(api, source, [&source](auto& transcript) {
-           return transcripts::read_conversation(
-               transcript, {.bytes = limits::view_bytes, .name = source.name, .order = source.order});
+  const context::Window window = context::window_of(entry_of(source), settings, asked_tokens);
+  std::int64_t used = 0;
+  CO_TRY(const auto plan,
+         co_await read_source(api, source, [&](auto& transcript) -> Result<std::optional<context::CompactionPlan>> {
+           TRY(const context::Meter meter, measure(transcript, source, settings));
+           used = meter.used();
+           TRY(const auto conversation, read_conversation(transcript, source));
+           return context::plan_compaction(conversation, settings, plan_asked(source, settings, window, used));
          }));
-  if (conversation.cut) co_return std::unexpected(too_long());
-  const auto plan = context::plan_compaction(conversation, settings.compaction, source.order);
-  if (!plan)
+  if (!plan) {
+    const context::CompactionSettings& compaction = settings.compaction;
+    if (is_exceeded(source) || context::is_full(used, window.tokens, compaction))
+      co_return fail(Code::nothing_to_compact, "the window is full, and nothing can go: S/context says more");
     co_return fail(Code::nothing_to_compact,
-                   fmt::format("a compaction keeps the last {} turns and needs {} messages",
-                               settings.compaction.keep_turns, settings.compaction.min_messages));
-  const std::int64_t used = context::measure(conversation, settings.doom_count).used();
+                   fmt::format("a compaction keeps the last {} turns and needs {} messages, below {} % of the window",
+                               compaction.keep_turns, compaction.min_messages, compaction.force / 10));
+  }
   CO_TRY(const std::string more, co_await ask_before_plan(api, request, source.agent, instructions));
   json::ObjectWriter out;
   if (!more.empty()) out.string("additionalContext", more);
-  out.raw("plan", plan_json(*plan, settings.compaction, instructions, used, request));
+  out.raw("plan", plan_json(*plan, settings.compaction, window, instructions, used, request));
   co_return as_of_response(out.text(), source.as_of);
 }
 
 HandlerResult compact(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
+  CO_TRY(asked_window(request));
   CO_TRY(auto topic, topic_of(request));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
   constexpr std::size_t longest = 1 << 20;
@@ -333,24 +428,24 @@ asio::awaitable<void> add_context(Api& api, const http::Request& request, const 
   if (!source) co_return;
   const context::Settings settings = api.ledger.rules().context;
   const context::Window window = context::window_of(entry_of(*source), settings, {});
-  const auto meter = co_await meter_of(api, *source, settings);
-  if (!meter) co_return;
+  const auto found = co_await measured(api, *source, settings, window);
+  if (!found) co_return;
   json::ObjectWriter shown;
-  write_context(shown, *source, settings, window, *meter, meter->used());
-  const std::string_view due =
-      settings.compaction.when == context::CompactionTime::after_turn
-          ? "after_turn"
-          : context::due(meter->used(), meter->all_messages(), meter->all_turns(), window.tokens, settings.compaction);
+  write_context(shown, *source, window, found->meter, found->due, found->meter.used());
+  const bool is_told = settings.compaction.when != context::CompactionTime::after_turn;
+  json::ObjectWriter compaction;
+  compaction.boolean("due", is_told && found->due.compaction);
+  compaction.string("reason", is_told ? found->due.reason : "after_turn");
   run.body.pop_back();
-  run.body +=
-      fmt::format(R"(,"context":{},"compaction":{{"due":{},"reason":"{}"}}}})", shown.text(), due == "due", due);
+  run.body.append(",\"context\":").append(shown.text());
+  run.body.append(",\"compaction\":").append(compaction.text()).append("}");
 }
 
 void add_context_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window", "run"});
-  on("POST", one + "/compact", auth::Permission::append, scanned<compact>, {"topic"});
+  on("POST", one + "/compact", auth::Permission::append, scanned<compact>, {"topic", "window"});
   on("POST", one + "/repair", auth::Permission::append, repair, {"topic"});
 }
 

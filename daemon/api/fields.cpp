@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "policy/pointer.hpp"
+#include "store/delivery/delivery.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/time_range.hpp"
@@ -145,14 +146,14 @@ Result<void> Fields::done() {
 void read_thread(Fields& fields, std::string& into) {
   const auto thread = fields.raw("threadId");
   if (!thread || *thread == "null") return;
-  const auto kind = json::kind(*thread);
-  if (kind == json::Kind::number && json::as_int(*thread)) {
+  if (auto why = delivery::thread_id_fault(*thread)) return fields.fault("threadId", std::move(*why));
+  if (json::kind(*thread) == json::Kind::number && thread->find_first_not_of("-0123456789") != std::string_view::npos)
+    return fields.fault("threadId", "is not an integer in digits; send it as a string");
+  const auto text = json::as_string(*thread);
+  if (!text)
     into = *thread;
-  } else if (const auto text = json::as_string(*thread)) {
-    if (!store::trim(*text).empty()) into = json::quote(store::trim(*text));
-  } else {
-    fields.fault("threadId", "must be a string or an integer");
-  }
+  else if (!store::trim(*text).empty())
+    into = json::quote(store::trim(*text));
 }
 
 json::Edit edit_of(std::string_view object) {

@@ -213,12 +213,9 @@ HandlerResult route_to(Api& api, http::Request& request) {
   text("channel", true);
   text("to", true);
   text("accountId", false);
-  const auto thread = fields.raw("threadId");
-  if (thread && json::kind(*thread) != json::Kind::string && json::kind(*thread) != json::Kind::number &&
-      *thread != "null") {
-    fields.fault("threadId", "must be a string or a number");
-  }
-  writer.raw("threadId", thread.value_or("null"));
+  std::string thread;
+  read_thread(fields, thread);
+  writer.raw("threadId", thread.empty() ? "null" : thread);
   CO_TRY(fields.done());
   CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
   decide::PatchSession command{.target = path.target, .patch = "{\"deliveryContext\":" + writer.text() + "}"};

@@ -55,8 +55,10 @@ Result<std::string> complete_view_query(const Api& api, std::string query, std::
   if (asked.summarize) return fail(Code::bad_request, "view=summarize is no view of a request");
   if (!query_text(request, "window"))
     query += fmt::format("&window={}", context::window_of(entry, api.ledger.rules().context, {}).tokens);
+  const std::string transcript =
+      transcripts::transcript_name(json::string_at(entry, "sessionId").value_or(""), query_text(request, "topic"));
   if (!query_text(request, "prune"))
-    query += json::find(entry, "contextExceeded") == "true" ? "&prune=aggressive" : "&prune=auto";
+    query += context::is_exceeded(entry, transcript) ? "&prune=aggressive" : "&prune=auto";
   if (const auto most = api.ledger.rules().of_agent(agent).max_messages; most && !query_text(request, "maxMessages"))
     query += fmt::format("&maxMessages={}", *most);
   return query;

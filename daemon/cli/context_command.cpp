@@ -48,10 +48,13 @@ void print(const Shown& shown) {
   fmt::print("since        {}: {} messages in {} turns\n",
              json::find(shown.context, "checkpoint") == "null" ? "the beginning" : "the last compaction",
              number("messages"), number("turns"));
-  const std::string reason = text_at(json::find(shown.context, "due").value_or("{}"), "reason");
-  std::string words = reason;
-  std::ranges::replace(words, '_', ' ');
-  fmt::print("compaction   {}\n", reason == "due" ? "is due" : "is not due: " + words);
+  const std::string_view due = json::find(shown.context, "due").value_or("{}");
+  std::string reason = text_at(due, "reason");
+  std::ranges::replace(reason, '_', ' ');
+  const bool is_due = json::find(due, "compaction") == "true";
+  fmt::print("compaction   {}{}\n", is_due ? "is due" : "is not due", reason == "due" ? "" : ": " + reason);
+  if (const auto blocked = json::find(due, "blocked"))
+    fmt::print("             {}\n", without_controls(text_at(*blocked, "remedy")));
   if (shown.plan.empty()) return fmt::print("             nothing to summarise yet\n");
   const std::string_view range = json::find(shown.plan, "summarize").value_or("{}");
   fmt::print("             would summarise {} messages and keep from {} on\n", json::int_at(range, "count").value_or(0),

@@ -97,6 +97,7 @@ class EntryAppender {
       TRY(note_own_word(request_.entries[i]));
       warn_of_loop();
     }
+    if (request_.is_too_long && is_due()) tell_due();
     if (!unknown_calls_.empty()) {
       need(Need::What::calls, {unknown_calls_.begin(), unknown_calls_.end()});
       return std::move(done_);
@@ -285,7 +286,11 @@ class EntryAppender {
   Measured measure(const std::string& id, const context::Entry& entry, bool branches) {
     if (branches || entry.checkpoint) meter_.reset();  // the next decision asks for it
     if (!meter_) return {};
-    Measured measured{.turn = meter_->turn, .messages = meter_->calls.messages(), .was_due = is_due()};
+    // Behind a compaction it is told again, if that was not enough.
+    const bool is_first = !meter_->checkpoint.empty() && meter_->checkpoint == end_.last_id;
+    Measured measured{.turn = meter_->turn,
+                      .messages = meter_->calls.messages(),
+                      .was_due = request_.is_too_long || (!is_first && is_due())};
     measured.taken = meter_->add(id, entry, builder_.context().rules->context.doom_count);
     if (meter_->misplaced) {
       meter_.reset();
@@ -294,16 +299,19 @@ class EntryAppender {
     return measured;
   }
 
-  // The window is looked up only where it may matter: on most appends the turns are too few.
-  bool is_due() const {
-    const context::CompactionSettings& compaction = builder_.context().rules->context.compaction;
-    return meter_ && compaction.when != context::CompactionTime::run_start &&
-           meter_->all_turns() > compaction.keep_turns && meter_->all_messages() >= compaction.min_messages &&
-           context::due(meter_->used(), meter_->all_messages(), meter_->all_turns(), window().tokens, compaction) ==
-               "due";
+  bool tells_due() const {
+    return builder_.context().rules->context.compaction.when != context::CompactionTime::run_start;
   }
 
-  context::Window window() const { return context::window_of(*session_.entry(), builder_.context().rules->context); }
+  context::Due due() {
+    return context::due(*meter_, window().tokens, builder_.context().rules->context.compaction, request_.is_too_long);
+  }
+  bool is_due() { return tells_due() && meter_ && meter_->all_messages() > 1 && due().compaction; }
+
+  const context::Window& window() {
+    if (!window_) window_ = context::window_of(*session_.entry(), builder_.context().rules->context);
+    return *window_;
+  }
 
   void tell_due() {
     json::ObjectWriter data;
@@ -311,6 +319,7 @@ class EntryAppender {
     data.integer("window", window().tokens);
     data.integer("messages", meter_->all_messages());
     data.integer("turns", meter_->all_turns());
+    data.string("reason", due().reason);
     builder_.emit(journal::EventType::compaction_due, session_, data.text(), request_.topic);
   }
 
@@ -387,6 +396,7 @@ class EntryAppender {
     }
     if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
     if (context::tells_model(read)) {
+      window_.reset();  // it may be another model's now
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
@@ -456,7 +466,8 @@ class EntryAppender {
   bool topic_is_new_ = false;
   bool has_seqs_ = false;                  // first_seq and last_seq are set
   std::shared_ptr<context::Meter> meter_;  // null: unknown
-  bool has_turns_ = false;                 // there were, or may have been, messages of people before the entry
+  std::optional<context::Window> window_{};
+  bool has_turns_ = false;  // there were, or may have been, messages of people before the entry
   // Ids of calls, where messages.pairs is strict: of this request, and those that have to be looked up.
   std::set<std::string, std::less<>> called_{}, unknown_calls_{};
   std::vector<std::uint32_t> new_ids_;

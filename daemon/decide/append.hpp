@@ -22,6 +22,7 @@ struct AppendRequest {
   std::optional<NeedsChange> needs{};           // the entry deletes a message that waits
   bool by_daemon = false;                       // calls and results need not match
   const Run* run = nullptr;                     // whose runner ends it with the entries; null: context.run says it
+  bool is_too_long = false;                     // a model has just refused the conversation
   bool to_stream = false;                       // the topic is that of a stream: nothing is counted in the session
   // By entry: the member `delivery` of its event, a raw object; empty: it is not delivered (delivery_steps.hpp).
   std::vector<std::string> deliveries{};

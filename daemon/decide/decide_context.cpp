@@ -4,6 +4,7 @@
 #include "daemon/decide/hooks.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/context/tool_pairs.hpp"
+#include "policy/context/window.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 
@@ -45,10 +46,9 @@ transcripts::NewEntry compaction_entry(const CompactSession& command, const tran
   members.string("summary", command.summary);
   members.string("firstKeptEntryId", kept.first_in_file);
   members.integer("tokensBefore", tokens_before);
-  if (!command.usage.empty() || !command.instructions.empty() || !kept.keeps_by_file) {
+  if (!command.usage.empty() || !command.instructions.empty() || kept.kept.first_shown) {
     json::ObjectWriter details;
-    if (!kept.keeps_by_file) details.string("firstShown", command.first_kept);
-    if (!kept.under_way.empty()) details.raw("runs", json::array_of(kept.under_way));
+    kept.kept.write(details);
     if (!command.usage.empty()) details.raw("usage", command.usage);
     if (!command.instructions.empty()) details.string("instructions", command.instructions);
     members.raw("details", details.text());
@@ -63,7 +63,7 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
                         const FetchedLines& lines) {
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
-  const Session& session = *there;
+  Session session = *there;
   TRY(const bool is_there, has_transcript(state, session, command.topic));
   if (!is_there) return not_on_path(command.first_kept);
   const std::string file = AgentState::file_of(session, command.topic);
@@ -73,7 +73,11 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
   // An answer counts as long as no checkpoint and no branch came since: entries that follow change nothing.
   if (kept == context.kept->end() || kept->second.checkpoint != meter->checkpoint ||
       kept->second.branches != meter->branches) {
-    builder.out.need = Need{Need::What::kept, file, {command.first_kept}, state.order_of(session, file)};
+    builder.out.need = Need{.what = Need::What::kept,
+                            .file = file,
+                            .ids = {command.first_kept},
+                            .order = state.order_of(session, file),
+                            .name = state.transcript_name_of(file)};
     return std::move(builder.out);
   }
   if (!kept->second.on_path) return not_on_path(command.first_kept);
@@ -81,6 +85,11 @@ Result<Decision> decide(const AgentState& state, const CompactSession& command, 
     return fail(Code::nothing_to_compact,
                 fmt::format("{} is not behind the first entry that the last compaction keeps", command.first_kept));
   const std::int64_t tokens_before = meter->used();
+  if (context::is_exceeded(*session.entry_with_old_counters(), state.transcript_name_of(file))) {  // it is shorter now
+    json::Edit edit;
+    edit.remove("contextExceeded");
+    builder.update(session, edit);
+  }
   AppendRequest append{.topic = command.topic, .entries = {compaction_entry(command, kept->second, tokens_before)}};
   TRY(const auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);

@@ -146,7 +146,7 @@ struct Need {
   std::string file;
   std::vector<std::string> ids{};
   context::OrderAsked order{};  // of transcript_end, meter and kept: the session's runs
-  std::string name{};           // of shown: the transcript's (transcripts/origins.hpp)
+  std::string name{};           // of shown and kept: the transcript's (transcripts/origins.hpp)
 };
 
 // Names the answer to Need::What::calls among the fetched lines: a line that is not empty says that there is a call.

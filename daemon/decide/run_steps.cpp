@@ -8,6 +8,7 @@
 #include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/hooks.hpp"
 #include "daemon/decide/session_log.hpp"
+#include "policy/context/window.hpp"
 #include "policy/redaction.hpp"
 #include "policy/runs/caps.hpp"
 #include "store/try.hpp"
@@ -24,8 +25,13 @@ std::int64_t number_of(const Session& session, std::string_view name) {
   return json::int_at(*session.entry_with_old_counters(), name).value_or(0);
 }
 
-// The session's entry after its active run has ended.
-json::Edit ended_edit(const Session& session, const Run& run, std::int64_t now) {
+bool is_too_long(const Run& run) {
+  return run.status == RunStatus::failed && !run.error.empty() &&
+         json::string_at(run.error, "code") == "context_length";
+}
+
+// The session's entry after its active run has ended. `transcript`: transcripts::transcript_name.
+json::Edit ended_edit(const Session& session, const Run& run, std::string_view transcript, std::int64_t now) {
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, now));
   edit.put_string("status", name(run.status));
@@ -35,9 +41,9 @@ json::Edit ended_edit(const Session& session, const Run& run, std::int64_t now) 
   if (run.status == RunStatus::done) edit.put_int("runCount", number_of(session, "runCount") + 1);
   if (runs::counts_as_turn(name(run.status), run.steps)) edit.put_int("turnCount", number_of(session, "turnCount") + 1);
   // The next view that a model is shown is shorter: policy/context/README.md.
-  if (run.status == RunStatus::failed && !run.error.empty() && json::string_at(run.error, "code") == "context_length")
-    edit.put("contextExceeded", "true");
-  if (run.status == RunStatus::done) edit.remove("contextExceeded");
+  if (is_too_long(run)) edit.put_string("contextExceeded", transcript);
+  if (run.status == RunStatus::done && context::is_exceeded(*session.entry_with_old_counters(), transcript))
+    edit.remove("contextExceeded");
   edit.remove("activeRun");
   return edit;
 }
@@ -258,6 +264,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                        .in_list = true,
                        .by_daemon = !end.by_runner,
                        .run = end.by_runner ? &run : nullptr,
+                       .is_too_long = is_too_long(run),
                        .event_extra = ",\"runId\":" + json::quote(run.id)};
   if (end.deliver) append.deliveries = plan_deliveries(builder, session, run.reply_to, {}, append.entries);
   for (const transcripts::NewEntry& entry : append.entries)
@@ -284,7 +291,8 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   }
   log_run_end(builder, session, run, std::span(append.entries).first(append.entries.size() - 1), lines);
   if (builder.out.need) return appended;
-  emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, run.ended_at),
+  const std::string transcript = builder.state().transcript_name_of(AgentState::file_of(session, run.topic));
+  emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, transcript, run.ended_at),
            end.by_runner ? R"("byRunner":true)" : "");
   if (end.by_runner) take_steered_off_queue(builder, session, end.steered);
   call_stop(builder, session, run);

@@ -105,7 +105,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
     CO_TRY(co_await parts.commits.wait_until_durable(parts.commits.last()));
     CO_TRY(kept[need.file + '\n' + need.ids.front()],
            co_await parts.readers.read(agent, need.file, [id = need.ids.front(), &need](transcripts::Transcript& from) {
-             return transcripts::look_up_kept(from, id, need.order);
+             return transcripts::look_up_kept(from, id, need.name, need.order);
            }));
     co_return Result<void>{};
   }

@@ -140,7 +140,7 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
     }
     case decide::Need::What::kept: {
       CO_TRY(facts.kept[need.file + '\n' + need.ids.front()], co_await read([&need](Transcript& transcript) {
-               return transcripts::look_up_kept(transcript, need.ids.front(), need.order);
+               return transcripts::look_up_kept(transcript, need.ids.front(), need.name, need.order);
              }));
       break;
     }

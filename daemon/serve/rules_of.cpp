@@ -47,6 +47,7 @@ context::Settings context_of(const config::Config& config) {
   context::Settings out{.window = from.window,
                         .compaction = {.when = static_cast<context::CompactionTime>(from.compaction.when),
                                        .threshold = per_mille(from.compaction.threshold),
+                                       .force = per_mille(from.compaction.force_at),
                                        .min_messages = from.compaction.min_messages,
                                        .keep_turns = from.compaction.keep_turns,
                                        .max_tokens = from.compaction.max_tokens,

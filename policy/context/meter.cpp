@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "policy/context/doom_loop.hpp"
@@ -215,12 +216,24 @@ std::optional<DoomLoop> Meter::take_doom() {
   return std::exchange(doom, {});
 }
 
-std::string_view due(std::int64_t used, std::int64_t messages, std::int64_t turns, std::int64_t window,
-                     const CompactionSettings& settings) {
-  if (used * 1000 < window * settings.threshold) return "below_threshold";
-  if (messages < settings.min_messages) return "too_few_messages";
-  if (turns <= settings.keep_turns) return "too_few_turns";
-  return "due";
+namespace {
+bool reaches(std::int64_t used, std::int64_t window, PerMille share) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 1000;  // no window is so large
+  return std::min(used, most) * 1000 >= std::min(window, most) * share;
+}
+}  // namespace
+
+bool is_full(std::int64_t used, std::int64_t window, const CompactionSettings& settings) {
+  return reaches(used, window, settings.force);
+}
+
+Due due(const Meter& meter, std::int64_t window, const CompactionSettings& settings, bool exceeded) {
+  const std::int64_t used = meter.used();
+  if (exceeded || is_full(used, window, settings)) return {.compaction = true, .reason = "window_full"};
+  if (!reaches(used, window, settings.threshold)) return {};
+  if (meter.all_messages() < settings.min_messages) return {.reason = "too_few_messages"};
+  if (meter.all_turns() <= settings.keep_turns) return {.reason = "too_few_turns"};
+  return {.compaction = true, .reason = "due"};
 }
 
 std::string to_text(const Meter& meter) {

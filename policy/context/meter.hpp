@@ -117,9 +117,17 @@ struct Meter {
   void count_words(std::int64_t tokens, std::int64_t count, bool of_people);
 };
 
-// Says whether a compaction is due, or why not: "due", "below_threshold", "too_few_messages", "too_few_turns".
-std::string_view due(std::int64_t used, std::int64_t messages, std::int64_t turns, std::int64_t window,
-                     const CompactionSettings& settings);
+// Whether so many tokens fill the window: from there on the limits of messages and turns do not count.
+bool is_full(std::int64_t used, std::int64_t window, const CompactionSettings& settings);
+
+// Whether a compaction is due, by the numbers alone, and why: "due", or "window_full"; or why not: "below_threshold",
+// "too_few_messages", "too_few_turns".
+struct Due {
+  bool compaction = false;
+  std::string_view reason = "below_threshold";
+};
+// `exceeded`: a provider has refused the conversation, since it was longer than the window.
+Due due(const Meter& meter, std::int64_t window, const CompactionSettings& settings, bool exceeded = false);
 
 // A meter as text, to be kept in a file, and back. Nothing if the text is not one.
 std::string to_text(const Meter& meter);

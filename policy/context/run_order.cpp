@@ -172,10 +172,17 @@ class RunOrder {
   Order order_{};
 };
 
+// The id of the first entry, in the order of runs, that a checkpoint of ours keeps. Nothing: it keeps by the file.
+std::optional<std::string> first_shown_of(const Conversation& conversation) {
+  if (!conversation.checkpoint) return {};
+  return Kept::read(conversation.checkpoint->body).first_shown;
+}
+
 // Returns whether entries may stand elsewhere than in the file.
 bool has_order(const Conversation& conversation, const OrderAsked& asked) {
   const auto tells_of_run = [](const Line& line) { return line.type == "custom" && line.body.contains("sessiond."); };
-  return !asked.waiting.empty() || std::ranges::any_of(conversation.before, tells_of_run) ||
+  return !asked.waiting.empty() || first_shown_of(conversation) ||
+         std::ranges::any_of(conversation.before, tells_of_run) ||
          std::ranges::any_of(conversation.after, tells_of_run);
 }
 
@@ -193,10 +200,7 @@ std::vector<Mark> marks_of(const std::vector<Line>& lines) {
 
 // Returns the index of the first entry, in order, that the checkpoint has not summarised.
 std::size_t first_shown(const Conversation& conversation) {
-  if (!conversation.checkpoint) return 0;
-  const auto details = json::find(conversation.checkpoint->body, "details");
-  if (!details || !details->starts_with('{')) return 0;
-  const auto id = json::string_at(*details, "firstShown");
+  const auto id = first_shown_of(conversation);
   if (!id) return 0;
   const auto& before = conversation.before;
   const auto found = std::ranges::find(before.rbegin(), before.rend(), *id, &Line::id);
@@ -207,6 +211,32 @@ std::size_t first_shown(const Conversation& conversation) {
 }
 
 }  // namespace
+
+Kept Kept::read(std::string_view checkpoint) {
+  Kept out;
+  const auto details = json::find(checkpoint, "details");
+  if (!details || !details->starts_with('{')) return out;
+  const auto ids = [&details](std::string_view name) {
+    std::vector<std::string> all;
+    const auto list = json::find(*details, name);
+    if (list && list->starts_with('['))
+      for (const std::string_view id : json::elements(*list)) all.push_back(json::as_string(id).value_or(""));
+    return all;
+  };
+  out.first_shown = json::string_at(*details, "firstShown");
+  if (!out.first_shown) return out;
+  out.words = ids("words");
+  out.first_behind_words = json::string_at(*details, "firstBehindWords").value_or("");
+  out.runs = ids("runs");
+  return out;
+}
+
+void Kept::write(json::ObjectWriter& details) const {
+  if (first_shown) details.string("firstShown", *first_shown);
+  if (!words.empty()) details.raw("words", json::array_of(words));
+  if (!first_behind_words.empty()) details.string("firstBehindWords", first_behind_words);
+  if (!runs.empty()) details.raw("runs", json::array_of(runs));
+}
 
 Order order_of(std::span<const Mark> marks, const OrderAsked& asked) { return RunOrder(marks, asked).make(); }
 
@@ -253,11 +283,13 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   }
   for (; next < moving.size(); ++next)
     if (moving[next] != nullptr) put(*moving[next]);
-  // Entries before the first shown one are summarised. The inputs of the active run are shown all the same.
+  // Entries before the first shown one are summarised. The inputs of the active run are shown all the same, and so are
+  // the words that the checkpoint keeps.
   const auto shown = conversation.before.begin() + static_cast<std::ptrdiff_t>(first_shown(conversation));
-  const auto is_summarised = [&asked](const Line& line) {
-    return line.type != "custom" && std::ranges::find(asked.active, line.id) == asked.active.end();
-  };
+  std::set<std::string, std::less<>> kept(asked.active.begin(), asked.active.end());
+  if (conversation.checkpoint)
+    for (std::string& word : Kept::read(conversation.checkpoint->body).words) kept.insert(std::move(word));
+  const auto is_summarised = [&kept](const Line& line) { return line.type != "custom" && !kept.contains(line.id); };
   conversation.before.erase(std::remove_if(conversation.before.begin(), shown, is_summarised), shown);
 }
 

@@ -11,11 +11,14 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/context/view.hpp"
+#include "store/json/raw_json.hpp"
 
 namespace sessiond::context {
 
@@ -32,6 +35,20 @@ struct Order {
   std::vector<Moved> moved{};        // in the order in which they stand
   std::vector<Stretch> left_out{};   // in the file's order
   std::vector<std::string> words{};  // the ids of entries that runs were handed
+};
+
+// What a checkpoint of ours keeps. Its `firstKeptEntryId` is for those who read by the file; its member `details` has
+// the rest, as far as it differs.
+struct Kept {
+  std::optional<std::string> first_shown{};  // id of the entry that is kept first, in the order of runs
+  // ids of words that stay although they stand before it, and of the entry behind them that stands first in the file
+  std::vector<std::string> words{};
+  std::string first_behind_words{};
+  std::vector<std::string> runs{};  // entries sessiond.input of runs that are under way where it stands
+
+  // `checkpoint`: a JSON object. That of another program, which has no `firstShown`, keeps nothing beside its id.
+  static Kept read(std::string_view checkpoint);
+  void write(json::ObjectWriter& details) const;
 };
 
 // One entry, as far as the order depends on it: a word of a person, or an entry about a run.

@@ -17,6 +17,7 @@ enum class CompactionTime : std::uint8_t { both, run_start, after_turn };
 struct CompactionSettings {
   CompactionTime when = CompactionTime::both;  // told by the Run that starts, or by compaction.due behind a message
   PerMille threshold = 800;                    // due from this share of the window on
+  PerMille force = 950;                        // and from here on with fewer messages and turns, too
   std::int64_t min_messages = 6;               // since the last checkpoint
   std::int64_t keep_turns = 4;                 // kept behind the summary
   std::int64_t max_tokens = 4096;

@@ -15,6 +15,10 @@ Window window_of(std::string_view entry, const Settings& settings, std::optional
   return {.tokens = settings.window, .source = "config"};
 }
 
+bool is_exceeded(std::string_view entry, std::string_view transcript) {
+  return json::string_at(entry, "contextExceeded") == transcript;
+}
+
 bool is_name(std::string_view value) {
   constexpr std::size_t longest = 256;
   return value.starts_with('"') && value.size() > 2 && value.size() <= longest;

@@ -13,6 +13,10 @@ namespace sessiond::context {
 // else context.window. A window that the request gives counts before all of them.
 Window window_of(std::string_view entry, const Settings& settings, std::optional<std::int64_t> asked = {});
 
+// Returns whether a model has refused a transcript since it was longer than its window: `contextExceeded` of the
+// session's entry names it (transcripts/origins.hpp).
+bool is_exceeded(std::string_view entry, std::string_view transcript);
+
 // Tells whether a JSON value may be the name of a model or a provider: a string that is neither empty nor long.
 bool is_name(std::string_view value);
 

@@ -31,6 +31,10 @@ Delivery read_delivery(const json::Index& entry);
 // deliveryContext stay.
 void write_delivery(json::Edit& edit, const json::Index& entry, const Delivery& delivery);
 
+// Returns what is wrong with the thread id that a client gives, raw JSON. It is a string, or a number that programs
+// which read numbers as doubles keep: from -2^53 to 2^53, not -0.
+std::optional<std::string> thread_id_fault(std::string_view raw);
+
 // Tells what the deliveryContext in an edit is: a merge patch (RFC 7396, null removes) or the whole new object.
 enum class Nested : bool { patch, complete };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -34,11 +35,10 @@ Named take(json::Edit& edit, std::string_view name) {
 void check_value(std::size_t field, std::string_view raw, std::string pointer, std::vector<Fault>& faults) {
   const json::Kind kind = json::kind(raw);
   if (kind == json::Kind::string || kind == json::Kind::null) return;
-  if (field != thread_id) {
+  if (field != thread_id)
     faults.push_back({std::move(pointer), "must be a string or null"});
-  } else if (kind != json::Kind::number) {
-    faults.push_back({std::move(pointer), "must be a string, a number or null"});
-  }
+  else if (auto why = thread_id_fault(raw))
+    faults.push_back({std::move(pointer), std::move(*why)});
 }
 
 std::vector<Fault> check_named(const json::Edit& edit, std::string_view prefix) {
@@ -126,6 +126,17 @@ bool names_delivery(const json::Edit& edit) {
 }
 
 }  // namespace
+
+std::optional<std::string> thread_id_fault(std::string_view raw) {
+  constexpr double most = 1LL << 53;  // greater integers may be rounded to it
+  const json::Kind kind = json::kind(raw);
+  if (kind == json::Kind::string) return {};
+  if (kind != json::Kind::number) return "must be a string or a number";
+  const double number = json::as_double(raw).value_or(most + 1);
+  const bool is_kept = std::abs(number) < most || raw == "9007199254740992" || raw == "-9007199254740992";
+  if (is_kept && !(number == 0 && raw.starts_with('-'))) return {};
+  return "is -0, or not from -2^53 to 2^53; send it as a string";
+}
 
 Result<void> normalize_patch(json::Edit& edit, const json::Index& entry, std::string_view pointer_prefix,
                              Nested nested) {

@@ -1,7 +1,9 @@
 """What a model is shown: S/context, view=llm, compaction, pruning, doom loops, pairs of calls and results (policy/context/README.md)."""
 
+import collections
 import hashlib
 import json
+import random
 import shutil
 import threading
 
@@ -95,6 +97,109 @@ class Context(Case):
 
     def said(self, rows):
         return [row["content"] if isinstance(row["content"], str) else row["content"][0].get("text") for row in rows]
+
+    def long_turn(self, key, steps, text="y" * 3900):
+        self.append(key, {"role": "user", "text": "port it"})
+        for n in range(steps):
+            self.append(key, {"role": "assistant", "content": [{"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {"n": n}}]},
+                        {"role": "toolResult", "toolCallId": f"c{n}", "content": [{"type": "text", "text": text}]})
+
+    def sum_up(self, key, text, query="", api=None):
+        """Compacts a session as a runner does. Returns what was to be summarised."""
+        plan = self.ok((api or self.api).post(S(key, "main", "compact") + query, {}), 200)["plan"]
+        rows = self.ok((api or self.api).get(plan["summarize"]["url"]), 200)["data"]
+        self.assertEqual(len(rows), plan["summarize"]["count"])
+        self.ok(self.compact(key, {"summary": text, "firstKeptEntryId": plan["firstKeptEntryId"]}, api), 201)
+        return rows
+
+    def test_a_full_window_of_one_turn_is_due_and_keeps_the_words_that_began_it(self):
+        key = self.make(contextTokens=20_000)
+        self.long_turn(key, 19)
+        self.assertEqual(self.context(key)["due"], {"compaction": False, "reason": "too_few_turns"})
+        self.append(key, {"role": "assistant", "text": "z" * 4_000})
+        before = self.context(key)
+        self.assertEqual(before["due"], {"compaction": True, "reason": "window_full"})
+        self.assertEqual(len(self.of_type(key, "compaction.due")), 1)
+        rows = self.sum_up(key, "FIRST")
+        self.assertNotIn("port it", json.dumps(rows))
+        said = self.rows(key)
+        self.assertEqual([row["role"] for row in said[:4]], ["user", "assistant", "user", "assistant"])
+        self.assertIn("FIRST", json.dumps(said[1]))
+        self.assertIn("port it", json.dumps(said[2]))
+        after = self.context(key)
+        self.assertLess(after["used"], before["used"] / 4)
+        self.assertEqual(after["due"]["reason"], "below_threshold")
+        self.assertEqual(self.view(key, "&prune=off")["context"]["used"], after["used"])
+        self.daemon.restart(kill=True)
+        type(self).api = self.api = self.daemon.client()
+        self.assertEqual(self.rows(key), said)
+        self.assertEqual(self.context(key)["used"], after["used"])
+        # Again and again, and the words stay.
+        for n in range(20, 60):
+            self.append(key, {"role": "assistant", "content": [{"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {"n": n}}]},
+                        {"role": "toolResult", "toolCallId": f"c{n}", "content": [{"type": "text", "text": "y" * 3900}]})
+            if self.context(key)["due"]["compaction"]:
+                self.sum_up(key, f"S{n}")
+        said = self.rows(key)
+        self.assertEqual([row["role"] for row in said[:4]], ["user", "assistant", "user", "assistant"])
+        self.assertIn("port it", json.dumps(said[2]))
+        self.assertEqual(json.dumps(said).count("port it"), 1)
+        self.assertEqual(self.view(key, "&prune=off")["context"]["used"], self.context(key)["used"])
+
+    def test_a_window_that_one_message_fills_is_blocked(self):
+        key = self.make(contextTokens=1000)
+        self.append(key, {"role": "user", "text": "x" * 7_000})
+        due = self.context(key)["due"]
+        self.assertEqual((due["compaction"], due["reason"], due["blocked"]["reason"]), (False, "blocked", "nothing_to_summarise"))
+        self.problem(self.compact(key), 409, "nothing_to_compact")
+        self.append(key, {"role": "assistant", "text": "a"}, {"role": "user", "text": "y" * 1_200}, {"role": "assistant", "text": "c"})
+        self.assertEqual(self.context(key)["due"]["reason"], "blocked", "what would go first is longer than the window")
+        self.assertEqual(self.context(key, "?window=2100")["due"], {"compaction": True, "reason": "window_full"})
+        self.assertEqual(len(self.sum_up(key, "S", "?window=2100")), 2)
+
+    def test_whenever_a_compaction_is_due_there_is_a_plan(self):
+        rng = random.Random(11)
+        told = collections.Counter()
+        for _ in range(25):
+            key = self.make(contextTokens=rng.choice((300, 600, 1200)))
+            open_calls = []
+            for n in range(rng.randrange(4, 40)):
+                kind = rng.random()
+                text = rng.choice(("a ", "word ")) * rng.randrange(1, 200)
+                if kind < 0.3:
+                    self.append(key, {"role": "user", "text": text})
+                elif kind < 0.6:
+                    self.append(key, {"role": "assistant", "text": text})
+                elif kind < 0.8 or not open_calls:
+                    open_calls.append(f"c{n}")
+                    self.append(key, {"role": "assistant", "content": [{"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {}}]})
+                else:
+                    self.append(key, {"role": "toolResult", "toolCallId": open_calls.pop(), "content": [{"type": "text", "text": text}]})
+                due = self.context(key)["due"]
+                told[due["reason"]] += 1
+                reply = self.compact(key)
+                if due["compaction"] or due["reason"] == "blocked":
+                    self.assertEqual(due["compaction"], reply.status == 200, reply)
+                if due["compaction"] and rng.random() < 0.7:
+                    self.sum_up(key, "S")
+                    self.assertEqual(self.view(key, "&prune=off")["context"]["used"], self.context(key)["used"])
+        self.assertLessEqual({"due", "window_full", "blocked", "below_threshold"}, set(told))
+
+    def test_a_transcript_of_any_length_can_be_compacted(self):
+        daemon = self.spawn()
+        api, key = daemon.client(), "agent:main:big"
+        self.ok(api.post("/v1/agents/main/sessions", {"key": key}), 201)
+        turn = [{"role": "user", "text": "q"}, {"role": "assistant", "content": [{"type": "toolCall", "id": "c", "name": "read", "arguments": {}}]},
+                {"role": "toolResult", "toolCallId": "c", "toolName": "read", "content": [{"type": "text", "text": "x" * 7_000_000}]},
+                {"role": "assistant", "text": "done"}]
+        for _ in range(11):
+            self.append(key, *turn, api=api)
+        self.assertEqual(api.get(S(key, "main", "messages") + "?view=llm").status, 422)
+        for _ in range(3):
+            if not self.context(key, api=api)["due"]["compaction"]:
+                break
+            self.sum_up(key, "S", api=api)
+        self.assertEqual(self.view(key, api=api)["data"][-1]["content"][0]["text"], "done")
 
     # 2, 3, 4
     def test_a_compaction_is_planned_summed_up_and_keeps_the_system_message(self):

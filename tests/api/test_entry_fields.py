@@ -22,7 +22,7 @@ FIELDS = [  # field, a right value, values of a wrong type
     *all_of(COUNTS, 3, ["3", -1, 1.5]),
     *all_of("updatedAt memoryFlushAt lastHeartbeatSentAt", TIME, ["x", -1, 1.5]),
     *all_of("groupActivationNeedsSystemIntro systemSent abortedLastRun", True, ["true", 1, 0]),
-    *all_of("lastThreadId deliveryContext.threadId origin.threadId", 17.5, [True, {}, []]),
+    *all_of("lastThreadId deliveryContext.threadId origin.threadId", 17.5, [True, {}, [], 2**53 + 1, -(2**53) - 2, -0.0]),
     *all_of("lastThreadId deliveryContext.threadId origin.threadId", "t42", []),
     *all_of("chatType origin.chatType", "group", ["x", 7]),
     ("label", "l" * 200, ["l" * 201]),

@@ -198,6 +198,8 @@ class Metadata(Case):
         self.invalid(post({**fine, "channle": "slack"}), "/channle")
         self.invalid(post({**fine, "mentioned": "yes"}), "/mentioned")
         self.invalid(post({**fine, "threadId": {}}), "/threadId")
+        for rounded in (2**53 + 1, -(2**53) - 1, 1.5, -0.0, 1000.0, float(2**53)):  # programs that read numbers as doubles take it for another one
+            self.invalid(post({**fine, "threadId": rounded}), "/threadId")
         self.problem(post({**fine, "topic": "x" * 200}), 422, "validation_failed", "invalid_id")
         self.problem(post({**fine, "peer": "x" * 600}), 422, "validation_failed", "invalid_id")
 

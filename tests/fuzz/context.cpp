@@ -98,6 +98,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& system : view.system)
     require(json::check(system, {.max_depth = json::foreign_depth + 8}).has_value());
   if (!options.max_messages) require(context::match_pairs(view.rows).empty());
-  (void)context::plan_compaction(*conversation, settings.compaction);
+  (void)context::plan_compaction(*conversation, settings);
+  if (const auto plan = context::plan_compaction(*conversation, settings, {.window = 1'000, .is_full = true})) {
+    const auto rows = context::rows_to_summarise(*conversation, settings, plan->first_kept, 1'000);
+    require(rows && rows->all.size() == plan->count && plan->count > 0);
+  }
   return 0;
 }

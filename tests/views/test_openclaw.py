@@ -149,6 +149,24 @@ def differences(view, context):
     return wrong + ([f"{lost} results are not shown and not told to be left out"] if lost else [])
 
 
+def keeps_words(view, file):
+    """Whether the view's summary ends within a turn whose words are kept. Who reads by the file begins at these words,
+    and so sees what was summarised of the turn, too."""
+    ids = view["data"][0]["entryIds"] if view["data"] and view["data"][0].get("summary") else []
+    entries = [json.loads(line) for line in file.read_text().splitlines() if '"compaction"' in line]
+    return any(entry.get("id") in ids and "words" in entry.get("details", {}) for entry in entries)
+
+
+def missing(view, context):
+    """What a view has that OpenClaw's context, which shows more, has not."""
+    theirs = [of_openclaw(message) for message in context if message["role"] != "compactionSummary"]
+    said, results = split(plain(row) for row in view["data"] if row["entryIds"] and not row.get("summary"))
+    their_said, their_results = split(one for one in theirs if not is_system(one))
+    rest = iter(their_said)
+    wrong = [f"theirs has not, or not in this order: {one[:60]}" for one in said if one not in rest]
+    return wrong + ([f"results that theirs has not: {list(results - their_results)[:2]}"] if results - their_results else [])
+
+
 def repairs(messages):
     """What a view has to repair: a result belongs to the latest message before it that has a call of its id."""
     told = {why: Counter() for why in ("missing_result", "orphan_result", "duplicate_result")}
@@ -178,7 +196,7 @@ class OpenClaw(Views):
     def test_its_context_of_our_transcripts(self):
         stories = [story for story in self.stories if not story.ephemeral]
         contexts = self.node("openclaw.mjs", given=[{"file": str(self.file_of(story))} for story in stories])
-        wrong, summaries, pairs, rows = [], 0, 0, 0
+        wrong, summaries, pairs, divided, rows = [], 0, 0, 0, 0
         for story, context in zip(stories, contexts):
             if any(message.get("summary") is True for message in context):
                 pairs += 1  # a summary that a runner wrote as two messages: it does not know these
@@ -186,8 +204,10 @@ class OpenClaw(Views):
             view = self.view(story, "&prune=off")
             summaries += bool(context and context[0]["role"] == "compactionSummary")
             rows += len(view["data"])
-            wrong += [f"{story.number} ({story.spelling}): {one}" for one in differences(view, context)]
-        tell(transcripts=len(stories), summaries=summaries, rows=rows, without_a_summary_entry=pairs, wrong=len(wrong))
+            divides = keeps_words(view, self.file_of(story))
+            divided += divides
+            wrong += [f"{story.number} ({story.spelling}): {one}" for one in (missing if divides else differences)(view, context)]
+        tell(transcripts=len(stories), summaries=summaries, within_a_turn=divided, rows=rows, without_a_summary_entry=pairs, wrong=len(wrong))
         self.assertNothing(wrong)
 
     def test_its_context_begins_with_our_summary(self):

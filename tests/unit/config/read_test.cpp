@@ -73,7 +73,7 @@ TEST_CASE("every key reaches its field") {
                 "maintenance": {"mode": "enforce", "noticeMs": 0, "everyMs": 100, "pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
                                 "highWater": 0.5, "archiveRetentionMs": 60001, "preserve": ["agent:"]}},
     "context": {"window": 1000, "windows": {"m": 2000}, "maxFilesPerMessage": 2,
-                "compaction": {"when": "run_start", "threshold": 0.5, "minMessages": 7, "keepTurns": 2, "maxTokens": 99, "temperature": 1},
+                "compaction": {"when": "run_start", "threshold": 0.5, "forceAt": 0.75, "minMessages": 7, "keepTurns": 2, "maxTokens": 99, "temperature": 1},
                 "pruning": {"soft": 0.1, "hard": 0.2, "minChars": 10, "keepChars": 3, "keepAssistants": 1, "excludeTools": ["a*"]}},
     "doomLoop": {"count": 0, "inject": false}, "messages": {"pairs": "strict"},
     "transcripts": {"durableContent": "full"}, "blobs": {"graceMs": 5, "maxBytes": 1048577},
@@ -124,8 +124,11 @@ TEST_CASE("every key reaches its field") {
   wanted.session.max_sessions = 50;
   wanted.session.maintenance = {
       Config::MaintenanceMode::enforce, 60'000, 50, 1ULL << 20, 0.5, 60'001, 0, 100, {"agent:"}};
-  wanted.context = {
-      1000, {{"m", 2000}}, {Config::CompactionTime::run_start, 0.5, 7, 2, 99, 1.0}, {0.1, 0.2, 10, 3, 1, {"a*"}}, 2};
+  wanted.context = {1000,
+                    {{"m", 2000}},
+                    {Config::CompactionTime::run_start, 0.5, 0.75, 7, 2, 99, 1.0},
+                    {0.1, 0.2, 10, 3, 1, {"a*"}},
+                    2};
   wanted.doom_loop = {0, false};
   wanted.content.messages = {Config::Pairs::strict};
   wanted.work.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1025, 3, false, true, "m", "p"};

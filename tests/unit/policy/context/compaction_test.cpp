@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ std::vector<std::string> pairs(std::size_t count) {
   }
   return messages;
 }
+// Settings by which a plan may make as little room as it likes.
+Settings any_size() {
+  Settings settings;
+  settings.compaction.max_tokens = 0;
+  return settings;
+}
+
 // Entries 10, 11, … behind a checkpoint at 9 that keeps what `kept` holds, from 9 - its size on.
 Conversation after_checkpoint(const std::vector<std::string>& kept, const std::vector<std::string>& messages) {
   Conversation conversation;
@@ -39,8 +47,8 @@ TEST_CASE("a plan keeps the last four turns") {
   CHECK_FALSE(plan->previous_summary.has_value());
   CHECK(plan->count == 6);
 
-  CompactionSettings one;
-  one.keep_turns = 1;
+  Settings one;
+  one.compaction.keep_turns = 1;
   const auto last = plan_compaction(talk(pairs(7)), one);
   REQUIRE(last.has_value());
   CHECK(last->first_kept == "e12");
@@ -122,4 +130,185 @@ TEST_CASE("a later plan summarises from what the last one kept on") {
 
   CHECK_FALSE(plan_compaction(after_checkpoint(pairs(4), {}), {}).has_value());
   CHECK_FALSE(plan_compaction(after_checkpoint({}, {}), {}).has_value());
+}
+
+TEST_CASE("below a full window a long turn is not divided") {
+  const Conversation talk_ = talk({user(), call("a"), result("a"), call("b"), result("b"), call("c"), result("c")});
+  CHECK_FALSE(plan_compaction(talk_, any_size()).has_value());
+  const auto plan = plan_compaction(talk_, any_size(), {.is_full = true});
+  REQUIRE(plan.has_value());
+  CHECK(plan->first_kept == "e3");  // the model's last steps are kept, and with them what they rest on
+  CHECK(plan->count == 2);
+}
+
+TEST_CASE("a full window is divided where all calls before have results") {
+  const PlanAsked full{.is_full = true};
+  CHECK_FALSE(plan_compaction(talk({user(), call("a"), result("a")}), any_size(), full).has_value());
+  CHECK_FALSE(plan_compaction(talk({user(), call("a"), assistant()}), any_size(), full).has_value());
+  const auto waits = plan_compaction(talk({user(), call("a"), result("a"), call("b"), assistant()}), any_size(), full);
+  REQUIRE(waits.has_value());
+  CHECK(waits->first_kept == "e3");
+  // A call of an earlier turn gets no result any more once the model has gone on.
+  const auto dead =
+      plan_compaction(talk({user(), call("a"), user(), call("b"), result("b"), assistant()}), any_size(), full);
+  REQUIRE(dead.has_value());
+  CHECK(dead->first_kept == "e2");
+  // A word behind it is no reason to believe that.
+  const std::vector<std::string> spoken{user(), assistant(), call("a"), user()};
+  CHECK(plan_compaction(talk(spoken), any_size(), full)->first_kept == "e2");
+  CHECK_FALSE(plan_compaction(talk({user(), call("a"), user()}), any_size(), full).has_value());
+  const OrderAsked goes_on{.active = {"e2"}};
+  CHECK(
+      plan_compaction(talk({user(), call("a"), user()}), any_size(), {.runs = goes_on, .is_full = true})->first_kept ==
+      "e2");
+}
+
+TEST_CASE("a result is parted from its call only where nothing else can be done") {
+  const PlanAsked full{.is_full = true};
+  const std::vector<std::string> late{user(), call("a"), user(), result("a"), assistant(), assistant(), assistant()};
+  CHECK(plan_compaction(talk(late), any_size(), full)->first_kept == "e4");
+  const std::vector<std::string> only{user(), call("a"), user(), result("a")};
+  CHECK(plan_compaction(talk(only), any_size(), full)->first_kept == "e2");
+}
+
+TEST_CASE("words that no answer stands between are divided only where nothing else can be done") {
+  const PlanAsked full{.is_full = true};
+  CHECK(plan_compaction(talk({user(), user(), user()}), any_size(), full)->first_kept == "e2");
+  CHECK(plan_compaction(talk({user(), user(), user()}), any_size(), full)->count == 2);
+  CHECK(plan_compaction(talk({user(), user(), assistant(), assistant()}), any_size(), full)->first_kept == "e3");
+  const auto rows = rows_to_summarise(talk({user(), user(), user()}), {}, "e2", 1'000);
+  REQUIRE(rows.has_value());
+  CHECK(ids_of(*rows) == std::vector<std::string>{"e0", "e1"});
+}
+
+TEST_CASE("no plan of a full window makes less room than a summary may take") {
+  const std::string most(3'800, 'x');  // 950 tokens
+  const PlanAsked full{.window = 1'000, .is_full = true};
+  CHECK_FALSE(plan_compaction(talk({user(most), call("a"), result("a"), call("b"), result("b")}), {}, full));
+  std::vector<std::string> messages{user("hi"), assistant(), user("port it")};
+  for (int step = 0; step < 9; ++step) messages.push_back(assistant(std::string(400, 'x')));
+  const auto plan = plan_compaction(talk(messages), {}, full);
+  REQUIRE(plan.has_value());
+  CHECK(plan->first_kept == "e9");
+}
+
+TEST_CASE("a word that waits for a run is not where a plan begins to keep") {
+  const OrderAsked runs{.waiting = {"e4"}};
+  const auto plan = plan_compaction(talk({user(), assistant(), assistant(), assistant(), user()}), any_size(),
+                                    {.runs = runs, .is_full = true});
+  REQUIRE(plan.has_value());
+  CHECK(plan->first_kept == "e2");
+  CHECK_FALSE(
+      plan_compaction(talk({user(), assistant(), user()}), any_size(), {.runs = {.waiting = {"e2"}}, .is_full = true}));
+}
+
+TEST_CASE("the words that began a divided turn are kept, and so are those of the active run") {
+  const Conversation conversation =
+      talk({user(), user(), call("a"), result("a"), user(), call("b"), result("b"), call("c")});
+  const auto ids = [&](std::uint64_t first, const OrderAsked& runs) {
+    std::vector<std::string> all;
+    for (const Line* line : words_before(conversation, first, runs)) all.push_back(line->id);
+    return all;
+  };
+  using Ids = std::vector<std::string>;
+  CHECK(ids(4, {}).empty());
+  CHECK(ids(1, {}).empty());
+  CHECK(ids(5, {}) == Ids{"e4"});
+  CHECK(ids(7, {}) == Ids{"e4"});
+  CHECK(ids(2, {}) == Ids{"e0", "e1"});
+  CHECK(ids(7, {.active = {"e1", "e4"}}) == Ids{"e1", "e4"});
+  // The run may end before the summary is there: its words are told to it, too.
+  const auto rows = rows_to_summarise(conversation, {}, "e7", 200'000);
+  REQUIRE(rows.has_value());
+  CHECK(ids_of(*rows) == Ids{"e0", "e1", "e2", "e3", "e5", "e6"});
+  CHECK_FALSE(rows_to_summarise(conversation, {}, "e9", 200'000).has_value());
+}
+
+TEST_CASE("a plan takes at most nine tenths of the window, from the oldest on") {
+  const std::string long_text(4'000, 'x');  // 1 000 tokens
+  std::vector<std::string> messages;
+  for (int turn = 0; turn < 12; ++turn) {
+    messages.push_back(user());
+    messages.push_back(assistant(long_text));
+  }
+  CHECK(plan_compaction(talk(messages), {}, {.window = 100'000})->first_kept == "e16");
+  CHECK(plan_compaction(talk(messages), {}, {.window = 5'000})->first_kept == "e8");
+  CHECK(plan_compaction(talk(messages), {}, {.window = 5'000, .is_full = true})->first_kept == "e8");
+  CHECK(plan_compaction(talk(messages), {}, {.window = 1'200, .is_full = true})->first_kept == "e2");
+  CHECK_FALSE(plan_compaction(talk(messages), {}, {.window = 1'000, .is_full = true}).has_value());
+}
+
+TEST_CASE("results are cut where they are summarised, shorter if need be, so a plan can take them") {
+  const PlanAsked full{.window = 40'000, .is_full = true};
+  std::vector<std::string> one{user(), call("a"), result("a", std::string(1'000'000, 'x'))};
+  std::vector<std::string> many{user(), ""};  // at once
+  std::string parts;
+  for (int number = 0; number < 12; ++number) {
+    parts += (number == 0 ? "" : ",") + pi_call(fmt::format("c{}", number));
+    many.push_back(result(fmt::format("c{}", number), std::string(15'000, 'x')));
+  }
+  many[1] = calls(parts);
+  for (std::vector<std::string> messages : {one, many}) {
+    for (int step = 0; step < 3; ++step) messages.push_back(assistant());
+    const Conversation conversation = talk(messages);
+    const auto plan = plan_compaction(conversation, {}, full);
+    REQUIRE(plan.has_value());
+    CHECK(plan->first_kept == fmt::format("e{}", messages.size() - 3));
+    const auto rows = rows_to_summarise(conversation, {}, plan->first_kept, full.window);
+    REQUIRE(rows.has_value());
+    CHECK(rows->all.size() == plan->count);
+    std::int64_t tokens = 0;
+    for (const Row& row : rows->all) tokens += row.entry.tokens;
+    CHECK(tokens <= 36'000);
+  }
+}
+
+TEST_CASE("a conversation that is cut is planned as far as it was read") {
+  std::vector<std::string> messages{user()};
+  for (int step = 0; step < 9; ++step) messages.push_back(assistant());
+  Conversation conversation = talk(messages);
+  conversation.cut = true;
+  const auto plan = plan_compaction(conversation, {});
+  REQUIRE(plan.has_value());
+  CHECK(plan->first_kept == "e7");
+}
+
+TEST_CASE("whatever is planned, its rows are those that are counted, and no result that is kept loses its call") {
+  std::mt19937 random(7);  // NOLINT: the same conversations each time
+  std::size_t planned = 0;
+  for (int round = 0; round < 4'000; ++round) {
+    std::vector<std::string> messages, open;
+    for (std::size_t length = random() % 12; messages.size() < length;) {
+      switch (random() % 6) {
+        case 0:
+          messages.push_back(user());
+          break;
+        case 1:
+        case 2:
+          messages.push_back(assistant());
+          break;
+        case 3:
+          open.push_back(fmt::format("c{}", messages.size()));
+          messages.push_back(call(open.back()));
+          break;
+        case 4:
+          messages.push_back(synthetic());
+          break;
+        default:
+          if (open.empty()) continue;
+          messages.push_back(result(open.back()));
+          open.pop_back();
+      }
+    }
+    const Conversation conversation = talk(messages);
+    const auto plan = plan_compaction(conversation, any_size(), {.window = 1'000'000, .is_full = true});
+    if (!plan) continue;
+    ++planned;
+    INFO(fmt::format("{} {}", plan->first_kept, fmt::join(messages, "\n")));
+    const auto rows = rows_to_summarise(conversation, {}, plan->first_kept, 1'000'000);
+    REQUIRE(rows.has_value());
+    CHECK(rows->all.size() == plan->count);
+    CHECK(plan->count > 0);
+  }
+  CHECK(planned > 1'000);
 }

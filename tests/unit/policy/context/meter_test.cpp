@@ -218,7 +218,10 @@ TEST_CASE("a compaction is due from the threshold on, with enough messages and t
       {800, 5, 5, 1000, "too_few_messages"},
       {900, 12, 4, 1000, "too_few_turns"},
       {800, 12, 5, 1000, "due"},
-      {5000, 6, 5, 1000, "due"},
+      {5000, 6, 5, 1000, "window_full"},
+      {949, 6, 5, 1000, "due"},
+      {949, 1, 1, 1000, "too_few_messages"},
+      {950, 1, 1, 1000, "window_full"},
       {0, 0, 0, 1000, "below_threshold"},
       {799, 1, 1, 1000, "below_threshold"},
       {800, 5, 4, 1000, "too_few_messages"},
@@ -229,8 +232,14 @@ TEST_CASE("a compaction is due from the threshold on, with enough messages and t
     CAPTURE(one.used);
     CAPTURE(one.messages);
     CAPTURE(one.turns);
-    CHECK(due(one.used, one.messages, one.turns, one.window, {}) == one.due);
+    const Meter meter{.messages = one.messages, .turns = one.turns, .estimated = one.used};
+    CHECK(due(meter, one.window, {}).reason == one.due);
+    CHECK(due(meter, one.window, {}).compaction == (one.due == "due" || one.due == "window_full"));
+    CHECK(due(meter, one.window, {}, true).reason == "window_full");
   }
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK(is_full(most, most, {}));
+  CHECK_FALSE(is_full(1, most, {}));
 }
 
 TEST_CASE("a meter is written as text and read again") {

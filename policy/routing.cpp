@@ -25,7 +25,7 @@ std::optional<std::string> segment_fault(std::string_view text, std::size_t limi
   if (text.size() > limit) return fmt::format("has at most {} bytes", limit);
   const bool plain = std::ranges::all_of(text, [](unsigned char c) { return c > 0x20 && c != 0x7F && c != ':'; });
   if (!plain || store::invalid_utf8(text)) return "must be text without spaces, colons and control characters";
-  if (is_key_word(store::lower(text))) return fmt::format("\"{}\" is a reserved word of session keys", text);
+  if (is_key_word(store::lower_key(text))) return fmt::format("\"{}\" is a reserved word of session keys", text);
   return std::nullopt;
 }
 
@@ -55,7 +55,7 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
   } else {
     fault("/agent", "is not a valid agent id");
   }
-  out.channel = store::lower_key(store::trim(input.channel));
+  out.channel = store::lower(store::trim(input.channel));
   if (out.channel.empty()) {
     fault("/channel", "must not be empty");
   } else if (auto why = segment_fault(out.channel, 64)) {
@@ -74,7 +74,7 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
   }
   out.thread = store::trim(input.thread_id);
   if (auto why = id_fault(out.thread)) fault("/threadId", std::move(*why));
-  out.account = store::lower_key(store::trim(input.account_id));
+  out.account = store::lower(store::trim(input.account_id));
   if (out.account.empty()) out.account = "default";
   // An account that does not become part of the key may have any name.
   const bool in_key = settings.dm_scope == DmScope::per_account_channel_peer && out.chat_type == "direct";
@@ -127,8 +127,10 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
     const bool named =
         store::equals_nocase(parts.thread, address.thread) || store::equals_nocase(parts.topic, address.thread);
     const auto& topics = settings.topic_channels;
+    // The id of a topic is part of a file's name, so it may not be long.
     const bool is_topic = address.chat_type == "group" && parts.topic.empty() &&
-                          std::ranges::find(topics, address.channel) != topics.end();
+                          std::ranges::find(topics, address.channel) != topics.end() &&
+                          store::check_topic(address.thread);
     if (!named && is_topic) {
       thread_key =
           store::canonical_key((prefix + rest + ":thread:").append(address.thread), address.agent).value_or("");

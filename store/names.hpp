@@ -34,7 +34,7 @@ KeyParts parse_key(std::string_view key);
 // key names another agent. reserved_name: "-".
 Result<std::string> canonical_key(std::string_view key, std::string_view agent);
 
-// What lower case is in keys.
+// How the letters of keys are compared.
 struct KeyRules {
   // The channels in whose ids case has a meaning (`routing.caseSensitive`). User ids of these two are in lower case
   // nevertheless.

@@ -32,7 +32,7 @@ std::set<std::string_view> words_of(const OrderAsked& runs) {
   return words;
 }
 
-// What a summary may be made from: nine tenths of the window, with the summary before it.
+// How many tokens a new summary may be made from. With the last summary they take nine tenths of the window.
 std::int64_t most_tokens(const Conversation& conversation, std::int64_t window) {
   const std::int64_t before =
       conversation.checkpoint ? tokens_of(static_cast<std::int64_t>(summary_of(*conversation.checkpoint).size())) : 0;
@@ -56,7 +56,7 @@ void shorten(Rows& rows, PruningSettings settings, std::int64_t window, std::int
   prune(rows, used, {.prune = Prune::soft, .window = window}, std::move(settings));
 }
 
-// What is known of the calls before and behind each row.
+// Says for each row whether a summary that ends before it would harm a call.
 struct Calls {
   std::vector<bool> parted{};  // a result in the row, or behind it, belongs to a call before it: a summary that ends
                                // there would part them, and the result would be left out

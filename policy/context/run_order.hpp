@@ -37,8 +37,8 @@ struct Order {
   std::vector<std::string> words{};  // the ids of entries that runs were handed
 };
 
-// What a checkpoint of ours keeps. Its `firstKeptEntryId` is for those who read by the file; its member `details` has
-// the rest, as far as it differs.
+// Which entries before a checkpoint of ours stay behind it. Programs that read in the file's order go by the member
+// `firstKeptEntryId`. We go by these members of `details`; each is left out where it would say nothing else.
 struct Kept {
   std::optional<std::string> first_shown{};  // id of the entry that is kept first, in the order of runs
   // ids of words that stay although they stand before it, and of the entry behind them that stands first in the file

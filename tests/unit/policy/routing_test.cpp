@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "store/names.hpp"
+
 using namespace sessiond;
 using namespace sessiond::policy;
 
@@ -110,6 +112,27 @@ TEST_CASE("a thread of a group is a topic on the channels that have them") {
     CHECK(other.thread_key.empty());
     CHECK(other.key.ends_with(":thread:7") == (other.thread && !other.key.ends_with("topic:7")));
   }
+}
+
+TEST_CASE("a thread whose id cannot be part of a file's name is no topic") {
+  const std::string longest(300, 'x');
+  const auto made =
+      route({.topic_channels = {"telegram"}},
+            {.agent = "main", .channel = "telegram", .chat_type = "group", .peer = "-100", .thread_id = longest});
+  REQUIRE(made.has_value());
+  CHECK(made->key == "agent:main:telegram:group:-100:thread:" + longest);
+  CHECK(made->thread_key.empty());
+}
+
+TEST_CASE("a channel is named as tokens and rules name it, whatever keys are made of it") {
+  store::set_key_rules({.all_letters = true});
+  const auto made = route({}, {.agent = "main", .channel = "ÜberChat", .chat_type = "group", .peer = "Ä"});
+  const auto word = route({}, {.agent = "main", .channel = "hoo\u212A", .chat_type = "group", .peer = "p"});
+  store::set_key_rules({});
+  REQUIRE(made.has_value());
+  CHECK(made->channel == "Überchat");
+  CHECK(made->key == "agent:main:überchat:group:ä");
+  CHECK_FALSE(word.has_value());  // its key would be one of hooks
 }
 
 TEST_CASE("faults, all of them, where they are") {

@@ -112,7 +112,8 @@ Result<void> ClaudeReader::take(std::string_view text, std::uint64_t number) {
     out_.skip(line.place(), "/type", "is missing");
     return {};
   }
-  if (!line.uuid.empty() && (out_.has(line.uuid) || entry_of_uuid_.contains(line.uuid))) {
+  if (!line.uuid.empty() &&
+      (out_.has(line.uuid) || entry_of_uuid_.contains(line.uuid) || (reply_.open && is_in(reply_.uuids, line.uuid)))) {
     out_.skip(line.place(), "/uuid", "stands in an earlier line, too");
     return {};
   }
@@ -191,6 +192,7 @@ Result<bool> ClaudeReader::take_summary(const ClaudeLine& line, std::string_view
   boundary_.reset();
   TRY(const auto id, out_.add(std::move(entry)));
   TRY(added(line, id));
+  TRY(take_between());
   return true;
 }
 
@@ -225,13 +227,14 @@ Result<void> ClaudeReader::add_result(const ClaudeLine& line, std::string_view p
   if (const auto details = line.members.find("toolUseResult"))
     members += fmt::format(R"(,"details":{})", json::compact(*details));
   if (tool != tools_.end()) tools_.erase(tool);
-  // Calls that are made at once are answered one by one, each line naming the line of its call.
-  if (entry.parent == answering_ && !answering_.empty())
-    entry.parent = answer_;
+  // Calls that are made at once are answered one by one, each line naming the line of its call, or one behind that.
+  const std::string parent = entry.parent.value_or("");
+  if (chain_.contains(parent) || parent == tip_)
+    entry.parent = tip_;
   else
-    answering_ = entry.parent.value_or("");
-  TRY(answer_, out_.message(members, std::move(entry), rest_of(line.text)));
-  return added(line, answer_);
+    chain_ = {parent};
+  TRY(tip_, out_.message(members, std::move(entry), rest_of(line.text)));
+  return added(line, tip_);
 }
 
 Result<void> ClaudeReader::take_results(const ClaudeLine& line, std::string_view content) {
@@ -242,7 +245,7 @@ Result<void> ClaudeReader::take_results(const ClaudeLine& line, std::string_view
     entry = entry_of(line);
     entry.id = fmt::format("{}.{}", line.uuid, ++index);
     entry.otherwise = fmt::format("line-{}.{}", line.number, index);
-    entry.parent = answer_;
+    entry.parent = tip_;
   };
   for (const std::string_view part : json::elements(content)) {
     if (json::string_at(part, "type") != "tool_result") {
@@ -264,20 +267,24 @@ Result<void> ClaudeReader::take_results(const ClaudeLine& line, std::string_view
 bool ClaudeReader::goes_on(const ClaudeLine& line, const std::string& message_id) const {
   if (!reply_.open || message_id.empty() || message_id != reply_.message_id) return false;
   const auto parent = line.members.string_at("parentUuid");
-  if (!parent) return false;
-  return is_in(reply_.uuids, *parent) || is_in(reply_.uuids_between, *parent);
+  return parent && (is_in(reply_.uuids, *parent) || is_in(between_.uuids, *parent));
 }
 
-// Keeps a line that may stand between the lines of a reply, until the reply is written. Returns whether it did.
+// Keeps a line that may stand between others until those are written. Returns whether it did.
 bool ClaudeReader::keep_between(const ClaudeLine& line) {
-  constexpr std::array<std::string_view, 3> kinds = {"progress", "attachment", "system"};
-  constexpr std::size_t most = 4 << 20;  // bytes
-  if (!reply_.open || line.uuid.empty() || !is_in(kinds, line.type) || is_boundary(line)) return false;
-  if (reply_.bytes_between + line.text.size() > most) return false;
-  reply_.bytes_between += line.text.size();
-  reply_.between.push_back({.text = std::string(line.text), .number = line.number});
-  reply_.uuids_between.push_back(line.uuid);
+  constexpr std::size_t most = 4 << 20;  // bytes; behind so many they are taken as they come
+  const bool is_message = line.type == "user" || line.type == "assistant";
+  if ((!reply_.open && !boundary_) || is_message || is_boundary(line)) return false;
+  if (between_.bytes + line.text.size() > most) return false;
+  between_.bytes += line.text.size();
+  between_.lines.push_back({.text = std::string(line.text), .number = line.number});
+  if (!line.uuid.empty()) between_.uuids.push_back(line.uuid);
   return true;
+}
+
+Result<void> ClaudeReader::take_between() {
+  for (const KeptLine& line : std::exchange(between_, {}).lines) TRY(take(line.text, line.number));
+  return {};
 }
 
 Result<void> ClaudeReader::take_assistant(const ClaudeLine& line, std::string_view message, std::string_view content) {
@@ -290,8 +297,8 @@ Result<void> ClaudeReader::take_assistant(const ClaudeLine& line, std::string_vi
     reply_.first_uuid = line.uuid;
     reply_.parent = parent_of(line);
     // The program may run the first calls of a reply before the model has made the others.
-    if (id == last_message_ && !id.empty() && reply_.parent == answering_ && !answering_.empty())
-      reply_.parent = answer_;
+    reply_.goes_on = !id.empty() && id == last_message_ && chain_.contains(reply_.parent);
+    if (reply_.goes_on) reply_.parent = tip_;
     reply_.rest = rest_of(line.text);
     reply_.time = line.time;
     reply_.place = fmt::format("line-{}", line.number);
@@ -331,8 +338,10 @@ Result<void> ClaudeReader::write_reply() {
   if (id != reply_.first_uuid)
     for (const std::string& uuid : reply_.uuids) entry_of_uuid_.insert_or_assign(uuid, id);
   if (!reply_.sidechain || of_subagent_) main_ = id;
-  for (const KeptLine& line : std::exchange(reply_.between, {})) TRY(take(line.text, line.number));
-  return {};
+  if (!reply_.goes_on) chain_.clear();
+  chain_.insert(id);
+  tip_ = id;
+  return take_between();
 }
 
 // A boundary that no summary followed.
@@ -340,7 +349,8 @@ Result<void> ClaudeReader::write_boundary() {
   if (!boundary_) return {};
   const KeptLine kept = *std::exchange(boundary_, std::nullopt);
   const ClaudeLine line(kept.text, kept.number);
-  return added(line, out_.custom(claude_program, line.type, json::compact(line.text), entry_of(line)));
+  TRY(added(line, out_.custom(claude_program, line.type, json::compact(line.text), entry_of(line))));
+  return take_between();
 }
 
 Result<void> ClaudeReader::take_other(const ClaudeLine& line) {
@@ -355,12 +365,15 @@ Result<void> ClaudeReader::take_other(const ClaudeLine& line) {
   const auto title = line.type == "custom-title" ? line.members.string_at("customTitle")
                      : line.type == "ai-title"   ? line.members.string_at("aiTitle")
                                                  : std::nullopt;
+  const bool hangs_on_reply = chain_.contains(entry.parent.value_or(""));
   if (title) {
     entry.type = "session_info";
     entry.body = fmt::format(R"("name":{})", json::quote(*title));
-    return added(line, out_.add(std::move(entry)));
   }
-  return added(line, out_.custom(claude_program, line.type, json::compact(line.text), std::move(entry)));
+  TRY(const auto id, title ? out_.add(std::move(entry))
+                           : out_.custom(claude_program, line.type, json::compact(line.text), std::move(entry)));
+  if (hangs_on_reply) chain_.insert(id);
+  return added(line, id);
 }
 
 }  // namespace sessiond::formats

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,23 +47,26 @@ class ClaudeReader {
   Result<void> take(std::string_view text, std::uint64_t number);
 
  private:
-  struct KeptLine {
-    std::string text;
-    std::uint64_t number = 0;
-  };
-  // The lines of one reply of the model: Claude Code writes one for each part. Lines about hooks and tools may stand
-  // between them, also in the chain of parents. They are taken behind the reply.
+  // The lines of one reply of the model: Claude Code writes one for each part.
   struct Reply {
     std::string message_id, first_uuid, parent, rest, model, stop, error;
     std::vector<std::string> uuids{};
-    std::vector<KeptLine> between{};
-    std::vector<std::string> uuids_between{};
-    std::size_t bytes_between = 0;
     std::optional<std::int64_t> time{};
     Tokens tokens{};
     Content content{};
     std::string place{};
-    bool open = false, sidechain = false;
+    bool open = false, sidechain = false, goes_on = false;  // goes_on: behind results, with one that is written
+  };
+  struct KeptLine {
+    std::string text;
+    std::uint64_t number = 0;
+  };
+  // Lines about hooks, tools and the program that stand between those of a reply, or between a compaction and its
+  // summary. They are taken behind them.
+  struct Between {
+    std::vector<KeptLine> lines{};
+    std::vector<std::string> uuids{};
+    std::size_t bytes = 0;
   };
 
   Result<void> take_message(const ClaudeLine& line);
@@ -73,6 +77,7 @@ class ClaudeReader {
   Result<bool> take_summary(const ClaudeLine& line, std::string_view content);
   bool goes_on(const ClaudeLine& line, const std::string& message_id) const;
   bool keep_between(const ClaudeLine& line);
+  Result<void> take_between();
   Result<void> write_reply();
   Result<void> write_boundary();
   Result<void> added(const ClaudeLine& line, Result<std::string> id);
@@ -93,8 +98,11 @@ class ClaudeReader {
   std::map<std::string, std::string, std::less<>> tools_{};          // names, by the ids of open calls
   std::optional<KeptLine> boundary_{};                               // of a compaction; its summary is in the next line
   Reply reply_{};
-  std::string last_message_{};          // id of the last reply that was written; its later parts count no tokens again
-  std::string answering_{}, answer_{};  // a reply, and the last result of its calls
+  Between between_{};
+  std::string last_message_{};  // id of the last reply that was written; its later parts count no tokens again
+  // The last reply, and the lines that hang on it beside its results; what comes next of it stands behind tip_.
+  std::set<std::string, std::less<>> chain_{};
+  std::string tip_{};
 };
 
 }  // namespace sessiond::formats

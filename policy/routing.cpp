@@ -85,10 +85,10 @@ Address normalize(const RouteSettings& settings, const RouteInput& input, std::v
 // Returns the name of the person that the settings link to this peer, or the peer itself.
 std::string linked_peer(const RouteSettings& settings, const Address& address) {
   if (settings.identity_links.empty()) return std::string(address.peer);
-  const std::string wanted = fmt::format("{}:{}", address.channel, address.peer);
+  const std::string wanted = store::lower_key(fmt::format("{}:{}", address.channel, address.peer));
   for (const auto& [person, peers] : settings.identity_links) {
     const bool linked = std::ranges::any_of(
-        peers, [&](std::string_view peer) { return store::equals_nocase(store::trim(peer), wanted); });
+        peers, [&](std::string_view peer) { return store::lower_key(store::trim(peer)) == wanted; });
     if (linked && !store::trim(person).empty()) return std::string(store::trim(person));
   }
   return std::string(address.peer);
@@ -110,7 +110,16 @@ std::string base_key(const RouteSettings& settings, const Address& address) {
   return std::string(main_key.empty() ? std::string_view("main") : main_key);
 }
 
+bool has_topics(const RouteSettings& settings, std::string_view channel) {
+  return std::ranges::find(settings.topic_channels, channel) != settings.topic_channels.end();
+}
+
 }  // namespace
+
+bool is_thread(const RouteSettings& settings, std::string_view channel, std::string_view key) {
+  const store::KeyParts parts = store::parse_key(key);
+  return !parts.thread.empty() || (!parts.topic.empty() && has_topics(settings, channel));
+}
 
 Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
   std::vector<Fault> faults;
@@ -124,13 +133,11 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
     // A bridge may put a topic into the peer ("-100…:topic:42") and also pass its id as the thread: both are the same
     // thread, which the key names once.
     const store::KeyParts parts = store::parse_key(rest);
-    const bool named =
-        store::equals_nocase(parts.thread, address.thread) || store::equals_nocase(parts.topic, address.thread);
-    const auto& topics = settings.topic_channels;
+    const std::string wanted = store::lower_key(address.thread);
+    const bool named = store::lower_key(parts.thread) == wanted || store::lower_key(parts.topic) == wanted;
     // The id of a topic is part of a file's name, so it may not be long.
     const bool is_topic = address.chat_type == "group" && parts.topic.empty() &&
-                          std::ranges::find(topics, address.channel) != topics.end() &&
-                          store::check_topic(address.thread);
+                          has_topics(settings, address.channel) && store::check_topic(address.thread);
     if (!named && is_topic) {
       thread_key =
           store::canonical_key((prefix + rest + ":thread:").append(address.thread), address.agent).value_or("");
@@ -140,6 +147,7 @@ Result<Route> route(const RouteSettings& settings, const RouteInput& input) {
     }
     thread = true;
   }
+  if (settings.threads == ThreadScope::session) thread = thread || is_thread(settings, address.channel, rest);
   // The prefix is added here, so that a peer or main key that begins with "agent:" cannot name another agent.
   Result<std::string> key = store::canonical_key(prefix + rest, address.agent);
   if (!key) return fail_at("/peer", std::move(key.error().detail));

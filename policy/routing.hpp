@@ -46,6 +46,9 @@ struct Route {
   bool thread = false;       // the session is a thread's
 };
 
+// Whether a session is a thread's, or a topic's on a channel whose topics are threads.
+bool is_thread(const RouteSettings& settings, std::string_view channel, std::string_view key);
+
 Result<Route> route(const RouteSettings& settings, const RouteInput& input);
 
 }  // namespace sessiond::policy

@@ -24,34 +24,17 @@ std::string_view direct_for_dm(std::string_view chat_type) {
   return store::equals_nocase(chat_type, "dm") ? std::string_view("direct") : chat_type;
 }
 
-// A session key in both spellings: `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either.
-class KeySpellings {
- public:
-  explicit KeySpellings(std::string_view key) : key_(key), alias_(store::dm_alias(key)) {}
-
-  bool starts_with(std::string_view prefix, bool without_agent_too) const {
-    return one(key_, prefix, without_agent_too) || (alias_ && one(*alias_, prefix, without_agent_too));
-  }
-
- private:
-  static bool one(std::string_view key, std::string_view prefix, bool without_agent_too) {
-    return without_agent_too ? store::key_matches_prefix(key, prefix) : store::key_begins_with(key, prefix);
-  }
-  std::string_view key_;
-  std::optional<std::string> alias_;
-};
-
-std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& question, const KeySpellings& key) {
+std::optional<Mismatch> mismatch(const SendMatch& match, const SendQuestion& question) {
   if (match.channel && !store::equals_nocase(*match.channel, question.channel)) {
     return Mismatch{"channel", *match.channel, question.channel};
   }
   if (match.chat_type && !store::equals_nocase(direct_for_dm(*match.chat_type), direct_for_dm(question.chat_type))) {
     return Mismatch{"chatType", *match.chat_type, question.chat_type};
   }
-  if (match.key_prefix && !key.starts_with(*match.key_prefix, true)) {
+  if (match.key_prefix && !store::key_matches_prefix(question.key, *match.key_prefix)) {
     return Mismatch{"keyPrefix", *match.key_prefix, question.key};
   }
-  if (match.raw_key_prefix && !key.starts_with(*match.raw_key_prefix, false)) {
+  if (match.raw_key_prefix && !store::key_begins_with(question.key, *match.raw_key_prefix)) {
     return Mismatch{"rawKeyPrefix", *match.raw_key_prefix, question.key};
   }
   if (match.to && !store::equals_nocase(*match.to, question.to)) return Mismatch{"to", *match.to, question.to};
@@ -135,13 +118,12 @@ SendQuestion send_question(std::string_view key, const json::Index& entry, const
 
 SendDecision evaluate(const SendPolicy& policy, const SendQuestion& question, bool with_trace) {
   if (question.session) return {.action = *question.session, .source = SendSource::session};
-  const KeySpellings key(question.key);
   const bool first_match = policy.evaluation == SendEvaluation::first_match;
   std::vector<SendStep> trace;
   std::optional<std::size_t> allowed;  // deny-overrides: the first rule that allows, unless a later one denies
   for (std::size_t i = 0; i < policy.rules.size(); ++i) {
     const SendRule& rule = policy.rules[i];
-    const std::optional<Mismatch> why = mismatch(rule.match, question, key);
+    const std::optional<Mismatch> why = mismatch(rule.match, question);
     if (with_trace) trace.push_back({i, !why, explain(rule.match, why)});
     if (why) continue;
     if (first_match || rule.action == SendAction::deny) return decided_by_rule(i, rule.action, std::move(trace));

@@ -50,7 +50,8 @@ void set_key_rules(KeyRules rules);
 std::string folded_key(std::string_view key);
 // Whether two spellings name the same session.
 bool same_key(std::string_view a, std::string_view b);
-// Whether a key begins with a prefix: case matters only in ids whose case has a meaning. See dm_alias.
+// Whether a key begins with a prefix, in either spelling of dm/direct. Case matters only in ids whose case has a
+// meaning.
 bool key_has_prefix(std::string_view key, std::string_view prefix);
 // The same where case never matters, as for rules and filters.
 bool key_begins_with(std::string_view key, std::string_view prefix);

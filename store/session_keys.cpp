@@ -180,6 +180,25 @@ void append_rest(std::string& out, const Shape& shape) {
   if (topic_last) add(":topic:", parts.topic);
 }
 
+bool is_lower_prefix(std::string_view text, std::string_view prefix) {
+  if (starts_with_nocase(text, prefix)) return true;
+  if (!key_rules().all_letters || (is_ascii(text) && is_ascii(prefix))) return false;
+  return lower_key(text).starts_with(lower_key(prefix));
+}
+
+// Returns what `holds` says of a key, or of its other spelling of dm/direct, if a prefix may tell them apart.
+template <class Holds>
+bool in_either_spelling(std::string_view key, std::string_view prefix, Holds holds) {
+  if (holds(key)) return true;
+  const auto names_direct = [prefix](std::size_t at) { return at < prefix.size() && (prefix[at] | 0x20) == 'd'; };
+  bool may_differ = names_direct(0);
+  for (std::size_t at = prefix.find(':'); at != std::string_view::npos && !may_differ; at = prefix.find(':', at + 1))
+    may_differ = names_direct(at + 1);
+  if (!may_differ) return false;
+  const auto alias = dm_alias(key);
+  return alias && holds(*alias);
+}
+
 }  // namespace
 
 KeyParts parse_key(std::string_view key) { return read_shape(key).parts; }
@@ -244,21 +263,26 @@ bool same_key(std::string_view a, std::string_view b) {
   return folded_key(a) == folded_key(b);
 }
 
-bool key_begins_with(std::string_view key, std::string_view prefix) {
-  if (starts_with_nocase(key, prefix)) return true;
-  if (!key_rules().all_letters || (is_ascii(key) && is_ascii(prefix))) return false;
-  return lower_key(key).starts_with(lower_key(prefix));
+bool key_has_prefix(std::string_view key, std::string_view prefix) {
+  return in_either_spelling(key, prefix, [prefix](std::string_view spelling) {
+    const Shape shape = read_shape(spelling);
+    if (!keeps_case(shape.parts)) return is_lower_prefix(spelling, prefix);
+    const auto at = static_cast<std::size_t>(shape.parts.peer.data() - spelling.data());
+    if (prefix.size() <= at) return is_lower_prefix(spelling, prefix);
+    return is_lower_prefix(spelling.substr(0, at), prefix.substr(0, at)) &&
+           spelling.substr(at).starts_with(prefix.substr(at));
+  });
 }
 
-bool key_has_prefix(std::string_view key, std::string_view prefix) {
-  const Shape shape = read_shape(key);
-  const auto at = keeps_case(shape.parts) ? static_cast<std::size_t>(shape.parts.peer.data() - key.data()) : key.size();
-  if (prefix.size() <= at || at == key.size()) return key_begins_with(key, prefix);
-  return key_begins_with(key.substr(0, at), prefix.substr(0, at)) && key.substr(at).starts_with(prefix.substr(at));
+bool key_begins_with(std::string_view key, std::string_view prefix) {
+  return in_either_spelling(key, prefix,
+                            [prefix](std::string_view spelling) { return is_lower_prefix(spelling, prefix); });
 }
 
 bool key_matches_prefix(std::string_view key, std::string_view prefix) {
-  return key_begins_with(key, prefix) || key_begins_with(parse_key(key).rest, prefix);
+  return in_either_spelling(key, prefix, [prefix](std::string_view spelling) {
+    return is_lower_prefix(spelling, prefix) || is_lower_prefix(parse_key(spelling).rest, prefix);
+  });
 }
 
 std::optional<std::string> dm_alias(std::string_view key) {

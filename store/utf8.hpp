@@ -25,7 +25,7 @@ std::size_t count_code_points(std::string_view text);
 // The greatest offset up to `most` that does not split a character.
 std::size_t utf8_prefix(std::string_view text, std::size_t most);
 
-// Lower case by Unicode's simple mapping (C.UTF-8 locale), for searching without regard to case.
+// Lower case by Unicode's simple mapping (C.UTF-8 locale), for searching without regard to case. Keys have lower_key().
 std::string fold_case(std::string_view text);
 
 }  // namespace sessiond::store

@@ -96,13 +96,10 @@ HandlerResult of_key(Api& api, http::Request& request) {
       api.ledger, path.agent, path.target.key, wants_fresh(request),
       [&](const decide::AgentState& state, const ledger::Seen& seen) -> Result<http::Response> {
         const auto session = visible(state, path.target, request.principal);
-        std::string key = path.target.key;
-        if (session) {
-          key = (*session)->key();
-        } else if (const auto made = store::canonical_key(path.target.key, path.agent)) {
-          key = *made;
-        }
-        auto records = state.archives.of_key(key);
+        auto records = state.archives.of_key(session ? (*session)->key() : path.target.key);
+        if (!session && records.empty())
+          if (const auto made = store::canonical_key(path.target.key, path.agent))
+            records = state.archives.of_key(*made);
         if (!session && records.empty() && request.principal.sees_whole_agent(path.agent))
           records = state.archives.of_id(path.target.key);
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {

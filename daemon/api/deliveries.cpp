@@ -46,8 +46,6 @@ std::optional<std::string> joined_prefixes(const std::string& of_token, const st
   if (of_token.empty() || asked.empty()) return of_token + asked;
   if (store::key_has_prefix(asked, of_token)) return asked;
   if (store::key_has_prefix(of_token, asked)) return of_token;
-  if (const auto alias = store::dm_alias(asked); alias && store::key_has_prefix(*alias, of_token)) return asked;
-  if (const auto alias = store::dm_alias(of_token); alias && store::key_has_prefix(*alias, asked)) return of_token;
   return {};
 }
 

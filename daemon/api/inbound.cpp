@@ -102,7 +102,8 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
 
   // The key is known before the decision, so scope is too.
   CO_TRY(command.route, decide::route_of(api.ledger.rules().routing, agent, command));
-  if (co_await has_session(api, agent, command.route.thread_key)) command.route.key = command.route.thread_key;
+  std::string other_key = command.route.thread_key;
+  if (co_await has_session(api, agent, other_key)) std::swap(command.route.key, other_key);
   const policy::Route route = command.route;
   const auto refusal = [&route] {
     return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
@@ -112,6 +113,7 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   if (!command.message_id.empty())
     requester.message = {.name = name_of(agent, {route.channel, command.account_id, route.peer, command.message_id}),
                          .key = route.key,
+                         .other_key = other_key,
                          .actor = request.principal.id};
   // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
   // another channel must not take it over, since it would then see the messages. When the key itself names the token's

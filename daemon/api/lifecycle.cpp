@@ -6,6 +6,7 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/reset.hpp"
+#include "policy/routing.hpp"
 #include "store/files.hpp"
 #include "store/limits.hpp"
 #include "store/seal/sealed.hpp"
@@ -38,21 +39,22 @@ std::string rule_json(const policy::ResetRule& rule, std::string_view from) {
 
 HandlerResult freshness(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto age,
-         co_await show_session(
-             api, request, path, wants_fresh(request),
-             [&](const decide::Session& session, const ledger::Seen& seen) -> Result<Age> {
-               const store::KeyParts parts = store::parse_key(session.key());
-               const auto chosen =
-                   api.ledger.rules().resets.choose(session.channel, session.chat_type, !parts.thread.empty());
-               const bool unknown = !session.started_at && chosen.rule.mode == policy::ResetRule::Mode::daily;
-               return Age{.file = unknown ? decide::AgentState::file_of(session, {}) : "",
-                          .rule = chosen.rule,
-                          .rule_from = chosen.from,
-                          .times = {.started = session.started_at,
-                                    .last_interaction = session.last_interaction_at.value_or(session.updated_at)},
-                          .seq = seen.seq()};
-             }));
+  CO_TRY(auto age, co_await show_session(
+                       api, request, path, wants_fresh(request),
+                       [&](const decide::Session& session, const ledger::Seen& seen) -> Result<Age> {
+                         const decide::Rules& rules = api.ledger.rules();
+                         const auto chosen =
+                             rules.resets.choose(session.channel, session.chat_type,
+                                                 policy::is_thread(rules.routing, session.channel, session.key()));
+                         const bool unknown = !session.started_at && chosen.rule.mode == policy::ResetRule::Mode::daily;
+                         return Age{
+                             .file = unknown ? decide::AgentState::file_of(session, {}) : "",
+                             .rule = chosen.rule,
+                             .rule_from = chosen.from,
+                             .times = {.started = session.started_at,
+                                       .last_interaction = session.last_interaction_at.value_or(session.updated_at)},
+                             .seq = seen.seq()};
+                       }));
   if (!age.file.empty()) {
     const auto header_time = [](transcripts::Transcript& transcript) -> Result<std::optional<std::int64_t>> {
       return transcript.started();
@@ -91,9 +93,10 @@ struct Archived {
 Result<Archived> archived_session(const decide::AgentState& state, const SessionPath& path,
                                   const auth::Principal& principal, const std::optional<std::string>& session_id,
                                   const std::optional<std::string>& archive) {
-  const std::string key = store::canonical_key(path.target.key, path.agent).value_or(path.target.key);
   if (const auto session = visible(state, path.target, principal)) return Archived{(*session)->key()};
-  auto records = state.archives.of_key(key);
+  auto records = state.archives.of_key(path.target.key);
+  if (records.empty())
+    if (const auto made = store::canonical_key(path.target.key, path.agent)) records = state.archives.of_key(*made);
   if (records.empty()) records = state.archives.of_id(path.target.key);
   for (const decide::ArchiveRecord* record : records | std::views::reverse) {
     if (record->key.empty() || record->purged || record->topic || decide::ending_of(*record).empty()) continue;

@@ -10,11 +10,6 @@
 namespace sessiond::api {
 namespace {
 
-// Names a transcript. The topic of a key is that of the session's own transcript.
-std::string name_of(std::string_view session_id, std::string_view key, const std::optional<std::string>& topic) {
-  return transcripts::transcript_name(session_id, topic == store::parse_key(key).topic ? std::nullopt : topic);
-}
-
 // Finds an archive by its name among the records of a key or a session id. A session that was cleared has the id of its
 // archives still, so the id does not name them.
 Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Principal& principal,
@@ -24,13 +19,12 @@ Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Princip
   for (const decide::ArchiveRecord* record : records) {
     if (!principal.sees_whole_agent(state.id()) && !sees(principal, state, record->key, record->channel)) continue;
     if (record->purged || std::ranges::find(record->archived_as, archive) == record->archived_as.end()) continue;
-    const std::string file = archive.substr(0, archive.rfind(".jsonl.") + 6);
     return TranscriptSource{
         .agent = state.id(),
         .session_id = record->session_id,
         .file = archive,
         .as_of = api.ledger.as_of(seq),
-        .name = name_of(record->session_id, record->key, store::topic_of_file(record->session_id, file))};
+        .name = transcripts::transcript_name(record->session_id, decide::topic_of(*record, archive))};
   }
   return fail(Code::not_found, "it has no archive " + archive);
 }
@@ -102,7 +96,8 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
       return archive_in(api, request.principal, state, state.archives.of_id(path.target.key), *archive, seen.seq());
     if (session == nullptr) {
       const auto records = state.archives.of_id(path.target.key);
-      archived.name = name_of(path.target.key, records.empty() ? std::string_view() : records.back()->key, topic);
+      const bool is_own = topic && !records.empty() && decide::was_own(*records.back(), *topic);
+      archived.name = transcripts::transcript_name(path.target.key, is_own ? std::nullopt : topic);
       return std::nullopt;
     }
     seen.only(*session, path.target.key);
@@ -117,12 +112,13 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
     std::string file = decide::AgentState::file_of(*session, topic);
     if (topic && !state.may_use(*session, file))
       return fail(Code::not_found, fmt::format("{} has no topic {}", session->key(), *topic));
-    TranscriptSource out{.agent = path.agent,
-                         .session_id = id,
-                         .file = std::move(file),
-                         .as_of = api.ledger.as_of(seen.seq()),
-                         .entry = session->entry(),
-                         .name = name_of(id, session->key(), topic)};
+    TranscriptSource out{
+        .agent = path.agent,
+        .session_id = id,
+        .file = std::move(file),
+        .as_of = api.ledger.as_of(seen.seq()),
+        .entry = session->entry(),
+        .name = transcripts::transcript_name(id, topic == session->own_topic() ? std::nullopt : topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
     if (asked.by_runs) TRY(note_runs(state, request.principal, *session, asked, out));
     const auto* runs = api.run_signatures.is_empty() ? nullptr : state.runs.find(session->key());

@@ -56,14 +56,6 @@ bool channel_matches(std::string_view scope, std::string_view channel) {
   return scope.empty() || (scope.size() == channel.size() && store::starts_with_nocase(channel, scope));
 }
 
-// `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either spelling.
-bool key_matches(std::string_view prefix, std::string_view key) {
-  if (prefix.empty() || store::key_has_prefix(key, prefix)) return true;
-  if (prefix.find(":d") == prefix.npos && prefix.find(":D") == prefix.npos) return false;
-  const auto alias = store::dm_alias(key);
-  return alias && store::key_has_prefix(*alias, prefix);
-}
-
 }  // namespace
 
 std::string_view name(Role role) { return role_names.at(static_cast<std::size_t>(role)); }
@@ -94,7 +86,8 @@ bool Principal::sees_agent(std::string_view agent) const {
 }
 
 bool Principal::sees(std::string_view agent, std::string_view session_key, std::string_view session_channel) const {
-  return sees_agent(agent) && channel_matches(channel, session_channel) && key_matches(key_prefix, session_key) &&
+  return sees_agent(agent) && channel_matches(channel, session_channel) &&
+         store::key_has_prefix(session_key, key_prefix) &&
          (key.empty() || store::folded_key(session_key) == store::folded_key(key));
 }
 

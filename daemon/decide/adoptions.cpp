@@ -6,22 +6,12 @@
 #include "store/names.hpp"
 
 namespace sessiond::decide {
-namespace {
-
-// `…:dm:…` and `…:direct:…` name the same session, so a prefix may use either spelling.
-bool lies_in(std::string_view key, std::string_view prefix) {
-  if (prefix.empty() || store::key_has_prefix(key, prefix)) return true;
-  const auto alias = store::dm_alias(key);
-  return alias && store::key_has_prefix(*alias, prefix);
-}
-
-}  // namespace
 
 bool Adoption::covers(std::string_view agent, std::string_view key, std::string_view of_channel,
                       std::string_view of_account) const {
   return (agents.empty() || std::ranges::find(agents, agent) != agents.end()) &&
          (channel.empty() || store::equals_nocase(channel, of_channel)) && (!account_id || *account_id == of_account) &&
-         lies_in(key, key_prefix);
+         store::key_has_prefix(key, key_prefix);
 }
 
 bool Adoption::is_same_part(const Adoption& other) const {

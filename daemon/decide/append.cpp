@@ -59,7 +59,7 @@ class EntryAppender {
     if (request_.topic && !builder_.state().may_use(session_, done_.file)) {
       return fail(Code::session_exists, fmt::format("the transcript of the topic {} is taken", *request_.topic));
     }
-    if (request_.to_stream && request_.topic == session_.topic_of_key())
+    if (request_.to_stream && request_.topic == session_.own_topic())
       return fail(Code::reserved_name,
                   fmt::format("the conversation of {} has the place of the stream", session_.key()));
     if (!known_) {
@@ -70,7 +70,7 @@ class EntryAppender {
       return fail(Code::precondition_failed,
                   fmt::format("expectedSeq is {}, but the next entry gets {}", *request_.expected_seq, end_.count));
     }
-    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != session_.topic_of_key();
+    topic_is_new_ = end_.size == 0 && request_.topic && *request_.topic != session_.own_topic();
     if (topic_is_new_) {
       const auto* topics = builder_.state().transcripts.topics(session_.session_id);
       if (topics != nullptr && topics->size() >= limits::topics && !topics->contains(*request_.topic))

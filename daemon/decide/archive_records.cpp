@@ -13,6 +13,7 @@
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
 
@@ -111,6 +112,18 @@ std::string archived_members(std::span<const std::string> names, std::size_t mor
   std::string out = "\"archivedAs\":" + json::array_of(told);
   if (more > 0) out += fmt::format(",\"archivedMore\":{}", more);
   return out;
+}
+
+bool was_own(const ArchiveRecord& record, std::string_view topic) {
+  const store::KeyParts parts = store::parse_key(record.key);
+  if (!parts.topic.empty()) return topic == parts.topic;
+  return !parts.thread.empty() && store::lower_key(topic) == store::lower_key(parts.thread);
+}
+
+std::optional<std::string> topic_of(const ArchiveRecord& record, std::string_view archive) {
+  auto topic = store::topic_of_file(record.session_id, archive.substr(0, archive.rfind(".jsonl.") + 6));
+  if (topic && was_own(record, *topic)) topic.reset();
+  return topic;
 }
 
 std::string_view ending_of(const ArchiveRecord& record) {

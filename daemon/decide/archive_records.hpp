@@ -48,6 +48,11 @@ std::string archived_members(const ArchiveRecord& record);
 // Returns ".deleted.<time>", which the names of all archives of the record end in; "" if it has none.
 std::string_view ending_of(const ArchiveRecord& record);
 
+// Whether the transcript of this topic was the session's own (Session::own_topic).
+bool was_own(const ArchiveRecord& record, std::string_view topic);
+// Returns the topic of an archived transcript; nothing: it was the session's own.
+std::optional<std::string> topic_of(const ArchiveRecord& record, std::string_view archive);
+
 // Reads all records; none if there is no file. Skips lines that cannot be read. Blocks, as do the functions below.
 Result<std::vector<ArchiveRecord>> read_archive_records(const std::filesystem::path& path);
 // Appends whole lines. `durable`: they are on disk when it returns.

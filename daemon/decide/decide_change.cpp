@@ -30,7 +30,7 @@ std::optional<std::string> topic_for(const AgentState& state, const Session& ses
   if (!place.topic || place.session_id != session.session_id) return {};
   const auto* topics = state.transcripts.topics(session.session_id);
   const bool there = topics != nullptr && topics->contains(*place.topic);
-  return there || *place.topic == session.topic_of_key() ? place.topic : std::nullopt;
+  return there || *place.topic == session.own_topic() ? place.topic : std::nullopt;
 }
 
 std::string_view custom_type(ChangeMessage::What what) {
@@ -68,7 +68,7 @@ std::string target_json(const MessagePlace& place) {
 
 // Names the place as its transcript is named: the topic of a key is that of the session's own transcript.
 MessagePlace named_place(const Session& session, MessagePlace place) {
-  if (place.topic == session.topic_of_key()) place.topic.reset();
+  if (place.topic == session.own_topic()) place.topic.reset();
   return place;
 }
 
@@ -90,9 +90,7 @@ std::optional<std::string> file_with(const AgentState& state, const Session& ses
   for (const ArchiveRecord* record : records | std::views::reverse) {
     if (record->purged) continue;
     for (const std::string& name : record->archived_as) {
-      auto topic = store::topic_of_file(place.session_id, name.substr(0, name.rfind(".jsonl.") + 6));
-      if (topic == store::parse_key(record->key).topic) topic.reset();
-      if (topic == place.topic) return name;
+      if (topic_of(*record, name) == place.topic) return name;
     }
   }
   return {};

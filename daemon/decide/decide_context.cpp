@@ -25,7 +25,7 @@ const context::Meter* meter_of(DecisionBuilder& builder, const Session& session,
 // Tells whether a topic has a transcript; nothing is read for one that has none. not_found if its file is another
 // session's.
 Result<bool> has_transcript(const AgentState& state, const Session& session, const std::optional<std::string>& topic) {
-  if (!topic || topic == session.topic_of_key()) return true;
+  if (!topic || topic == session.own_topic()) return true;
   const std::string file = AgentState::file_of(session, topic);
   if (!state.may_use(session, file))
     return fail(Code::not_found, fmt::format("{} has no topic {}", session.key(), *topic));

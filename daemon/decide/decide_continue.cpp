@@ -84,7 +84,7 @@ class TranscriptContinuer {
   }
 
   void begin() {
-    if (command_.topic && *command_.topic != session_.topic_of_key())
+    if (command_.topic && *command_.topic != session_.own_topic())
       builder_.emit(journal::EventType::topic_created, session_, "{}", command_.topic);
     const std::string line = command_.header + '\n';
     place_line(builder_, end_, file_, builder_.next_seq(), {.line = line, .made = journal::MadeLine{.text = line}});

@@ -136,6 +136,8 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
   json::Edit edit = reset.entry ? *reset.entry : policy::reset_edit(*session.entry(), reset.keep_metadata);
   edit.put_string("sessionId",
                   reset.session_id.empty() ? fresh_session_id(builder.state(), context) : reset.session_id);
+  if (const std::string id = json::as_string(*value_of(edit, "sessionId")).value_or(""); id != session.session_id)
+    name_thread_file(builder, session.key(), id, edit);
   edit.put_int("updatedAt", moved_to(session, context.now));
   if (!value_of(edit, "sessionStartedAt")) edit.put_int("sessionStartedAt", context.now);
   if (!value_of(edit, "messageCount")) edit.put_int("messageCount", 0);

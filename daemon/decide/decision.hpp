@@ -114,6 +114,8 @@ struct Context {
   // Empty: none is known.
   std::function<std::optional<MessagePlace>(const std::string& name, std::string_view key, std::uint64_t after)>
       find_echo{};
+  // Returns where the agent's transcripts lie, absolute and with its '/'. Empty: nobody else is to find them.
+  std::function<std::string()> sessions_dir{};
   Sight sight{};
   // False: the state is that of ephemeral sessions, and the decision is not journaled. Nothing is archived then.
   bool durable = true;

@@ -47,8 +47,10 @@ class Session : public Counters, public Linked, public Times {
   Session(std::string key, sessions::RawEntry entry);
 
   const std::string& key() const { return key_->text; }
-  const std::string& topic_of_key() const { return key_->topic; }  // "" for none
-  const sessions::RawEntry& entry() const;                         // a compact JSON object, with the counters
+  // The topic whose transcript is the session's own: that of its key, or its thread, if sessionFile names the thread's
+  // transcript as OpenClaw does (<sessionId>-topic-<thread>.jsonl). "" for none.
+  std::string own_topic() const;
+  const sessions::RawEntry& entry() const;  // a compact JSON object, with the counters
   // The members of entry() that the API shows. Kept until the entry changes: 16 bytes of a session, and about 110 more
   // of one that was shown.
   const ShownEntry& shown() const;
@@ -78,6 +80,7 @@ class Session : public Counters, public Linked, public Times {
   struct Key {
     std::string text;
     std::string topic;
+    bool is_thread = false;
   };
   std::shared_ptr<const Key> key_;  // shared with its copies
   mutable sessions::RawEntry entry_;

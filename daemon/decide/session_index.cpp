@@ -86,11 +86,13 @@ std::vector<const Session*> SessionIndex::copies(std::string_view session_id) co
 }
 
 std::string SessionIndex::file_of(const Session& session, const std::optional<std::string>& topic) {
-  const std::string& own = session.topic_of_key();
+  const std::string own = session.own_topic();
   if (topic && *topic != own) return store::transcript_file(session.session_id, *topic);
   if (!session.session_file.empty()) {
     const std::string base = session.session_file.substr(session.session_file.find_last_of('/') + 1);
-    if (base.ends_with(".jsonl") && store::check_session_id(base)) return base;
+    if (base.ends_with(".jsonl") &&
+        (store::check_session_id(base) || store::topic_of_file(session.session_id, base) == own))
+      return base;
   }
   return store::transcript_file(session.session_id, own);
 }

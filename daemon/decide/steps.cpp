@@ -122,6 +122,16 @@ Result<void> check_room(const DecisionBuilder& builder) {
   return {};
 }
 
+void name_thread_file(const DecisionBuilder& builder, const std::string& key, const std::string& session_id,
+                      json::Edit& entry) {
+  const auto& sessions_dir = builder.context().sessions_dir;
+  if (!sessions_dir || !builder.context().durable || store::parse_key(key).thread.empty() ||
+      !store::parse_key(key).topic.empty() || value_of(entry, "sessionFile") != nullptr)
+    return;
+  std::erase(entry.unset, "sessionFile");
+  entry.put_string("sessionFile", sessions_dir() + store::transcript_file(session_id, ""));
+}
+
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer) {
   if (const Session* there = builder.state().find_key(key))
@@ -146,6 +156,7 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
       entry.set.push_back(std::move(member));
     }
   }
+  name_thread_file(builder, key, session_id, entry);
   if (!builder.context().durable) {
     entry.put("ephemeral", "true");
     entry.put("durable", "false");

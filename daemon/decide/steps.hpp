@@ -38,6 +38,10 @@ json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue sa
 // Updates the session by `changes`, also its updatedAt if they do not name it. Does nothing if they are empty.
 // validation_failed if a limit is reached, sdk_session_taken; may set builder.out.need (claim_sdk_session).
 Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes);
+// Lets the entry of a thread's session name its transcript, if it names none: OpenClaw, which shares the store, would
+// look for <sessionId>-topic-<thread>.jsonl.
+void name_thread_file(const DecisionBuilder& builder, const std::string& key, const std::string& session_id,
+                      json::Edit& entry);
 // Makes a session with the session id, the times and then `edit`, and the slug of its name, which must name each member
 // once. Emits session.created. session_exists, validation_failed below `pointer` if a limit is reached,
 // sdk_session_taken; may set builder.out.need (claim_sdk_session).

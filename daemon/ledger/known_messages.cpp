@@ -59,8 +59,11 @@ Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& 
     return std::unexpected(Problem{.code = Code::idempotency_in_flight,
                                    .detail = "a request with this messageId is still running",
                                    .retry_after_s = 1});
+  const auto is_here = [&wanted](const answers::Answer& answer) {
+    return is_of_session(answer, wanted.key) || (!wanted.other_key.empty() && is_of_session(answer, wanted.other_key));
+  };
   auto first = find_answer(parts, shared);
-  const bool is_free = !first || is_of_session(*first, wanted.key);
+  const bool is_free = !first || is_here(*first);
   const auto known_as = [](answers::Answer answer) {
     const bool own = !is_reply(answer);
     if (const auto place = own ? decide::read_place(answer.body) : std::nullopt)
@@ -68,8 +71,9 @@ Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& 
     return KnownMessage{.answer = std::move(answer), .own = own};
   };
   if (first && is_free) return known_as(*std::move(first));
-  if (auto own = find_answer(parts, of_session); own && is_of_session(*own, wanted.key))
-    return known_as(*std::move(own));
+  for (const std::string& key : {wanted.key, wanted.other_key})
+    if (auto own = find_answer(parts, scope_of_session(wanted.name, key)); own && is_here(*own))
+      return known_as(*std::move(own));
   KnownMessage known;
   if (is_free && !in_flight.has(shared))
     known.scopes = {shared};

@@ -41,9 +41,10 @@ class InFlight {
 
 // A message that a requester brings.
 struct MessageName {
-  std::string name{};   // decide::platform_name; empty: it has none
-  std::string key{};    // of the session that the message belongs to
-  std::string actor{};  // token id
+  std::string name{};       // decide::platform_name; empty: it has none
+  std::string key{};        // of the session that the message belongs to
+  std::string other_key{};  // of one that may have had the same conversation; empty: none
+  std::string actor{};      // token id
 };
 struct KnownMessage {
   std::optional<answers::Answer> answer{};  // durable; nothing: the message is new

@@ -241,6 +241,10 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     std::string rests_on;
     decide::Context now = parts_.commits.context(intent.actor, "api");
     now.rests_on = &rests_on;
+    if (parts_.env.rules.shared)
+      now.sessions_dir = [this, &agent] {
+        return (parts_.env.paths.root() / parts_.env.paths.sessions_dir(agent)).native();
+      };
     now.on_disk = &ids;
     now.kept = &kept;
     now.sdk_id_elsewhere = [this, &agent](std::string_view id) { return parts_.sdk_sessions.is_elsewhere(id, agent); };

@@ -114,7 +114,7 @@ Result<decide::Rules> rules_of(const config::Config& config) {
                    .threads = static_cast<policy::ThreadScope>(session.threads)};
   if (config.store.mode == config::Config::StoreMode::shared)
     for (const std::string& channel : config.routing.topic_channels)
-      rules.routing.topic_channels.push_back(store::lower(channel));
+      rules.routing.topic_channels.push_back(store::lower(store::trim(channel)));
   rules.send_policy = std::move(policy);
   rules.reset_triggers = session.reset_triggers;
   rules.resets.base = rule_of(session.reset);

@@ -87,10 +87,6 @@ Result<EventFilter> EventFilter::parse(const http::Request& request) {
     if (!out.agent_) return fail_at("?agent", fmt::format("{} is not a valid agent id", json::quote(*agent)));
   }
   out.key_prefix_ = text_of(request, "keyPrefix");
-  if (out.key_prefix_) {
-    const std::string prefix = store::lower(*out.key_prefix_);
-    out.prefix_has_alias_ = prefix.starts_with('d') || prefix.contains(":d");
-  }
   out.channel_ = text_of(request, "channel");
   out.topic_ = text_of(request, "topic");
   return out;
@@ -104,10 +100,7 @@ bool EventFilter::matches(const journal::Envelope& event) const {
   if (agent_ && event.agent != *agent_) return false;
   if (channel_ && !store::equals_nocase(event.about_channel(), *channel_)) return false;
   if (topic_ && event.topic != topic_) return false;
-  if (!key_prefix_ || store::key_matches_prefix(event.key, *key_prefix_)) return true;
-  if (!prefix_has_alias_) return false;
-  const auto alias = store::dm_alias(event.key);
-  return alias && store::key_matches_prefix(*alias, *key_prefix_);
+  return !key_prefix_ || store::key_matches_prefix(event.key, *key_prefix_);
 }
 
 std::string EventFilter::json(const StreamScope& scope) const {

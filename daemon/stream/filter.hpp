@@ -46,7 +46,6 @@ class EventFilter {
   std::vector<std::string> patterns_{};
   std::optional<std::string> agent_{};
   std::optional<std::string> key_prefix_{};
-  bool prefix_has_alias_ = false;  // it may match the other spelling of a direct chat's key: dm for direct, or back
   std::optional<std::string> channel_{};
   std::optional<std::string> topic_{};
 };

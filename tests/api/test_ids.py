@@ -503,6 +503,70 @@ class KeysOfOpenClaw(Case):
         edited = api.post("/v1/inbound/edits", {"channel": "telegram", "peer": "-100", "messageId": "m4", "text": "y"})
         self.assertEqual(edited.status, 201)
 
+    def test_a_topic_is_one_conversation_with_the_thread_that_it_was(self):
+        group = "agent:main:telegram:group:-100"
+        api = self.stored(f"{group}:thread:2").client()
+        def told():
+            return self.told(api, "-100", channel="telegram", chatType="group", threadId=2, messageId="m2")
+        self.assertEqual(told()["sessionKey"], f"{group}:thread:2")
+        self.ok(api.delete(S(f"{group}:thread:2")), 204)
+        self.assertTrue(told()["duplicate"])
+
+    def test_a_topic_is_reset_as_a_thread_is(self):
+        api = self.spawn({**self.config, "session": {"resetByType": {"thread": {"mode": "idle", "idleMinutes": 77}}}}).client()
+        key = self.told(api, "-100", channel="telegram", chatType="group", threadId=9)["sessionKey"]
+        self.assertTrue(key.endswith(":topic:9"))
+        self.assertEqual(self.ok(api.get(S(key, "main", "freshness")))["rule"]["idleMinutes"], 77)
+
+    def test_the_archives_of_a_key_that_new_sessions_would_not_get_are_its_own(self):
+        for key in ("agent:main:irc:channel:#Überblick", "agent:main:slack:channel:C1"):
+            api = self.stored(key).client()
+            self.say(key, "valuable", api=api)
+            self.ok(api.delete(S(key)), 204)
+            self.assertEqual(len(self.ok(api.get(S(key, "main", "archives")))["data"]), 1)
+            self.ok(api.post(S(key, "main", "restore"), {}), 200, 201)
+            self.assertEqual(self.texts(key, api=api), ["valuable"])
+
+    def test_a_thread_that_openclaw_made_is_served_from_its_file_also_behind_a_reset(self):
+        key, thread = "agent:main:slack:channel:c1:thread:1700000001.000100", "1700000001.000100"
+        daemon = self.spawn(self.config, start=False)
+        folder = daemon.agent_dir()
+        folder.mkdir(parents=True)
+        own = folder / f"s-1-topic-{thread}.jsonl"
+        own.write_text('{"type":"session","version":3,"id":"s-1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n' + line("asked in the thread"))
+        (folder / "sessions.json").write_text(json.dumps(
+            {key: {"sessionId": "s-1", "updatedAt": int(time.time() * 1000), "sessionFile": str(own)}}))
+        api = daemon.start().client()
+        def said(query=""):
+            return self.texts(key, api=api, query="view=chat" + query)
+        self.assertEqual(said(), ["asked in the thread"])
+        told = self.told(api, "c1", channel="slack", threadId=thread, text="and now?", messageId="m1")
+        self.assertEqual((told["sessionId"], told["created"]), ("s-1", False))
+        self.assertEqual(said(), ["asked in the thread", "and now?"])
+        self.ok(api.post("/v1/inbound/edits", {"channel": "slack", "peer": "c1", "messageId": "m1", "text": "and then?"}), 201)
+        self.assertEqual(said(), ["asked in the thread", "and then?"])
+        self.assertEqual(self.ok(api.get(S(key, "main", "topics")))["data"], [])
+        reset = self.ok(api.post(S(key, "main", "reset"), {}), 200)
+        self.assertEqual(reset["sessionFile"], str(folder / f"{reset['sessionId']}.jsonl"))
+        self.assertEqual(said(), [])
+        archive = reset["archivedAs"][0]
+        self.assertEqual(said(f"&archive={archive}"), ["asked in the thread", "and then?"])
+        daemon.restart(kill=True)
+        api = daemon.client()
+        self.told(api, "c1", channel="slack", threadId=thread, text="anew")
+        self.assertEqual(self.texts(key, api=api), ["anew"])
+        eventually(lambda: "anew" in (folder / f"{reset['sessionId']}.jsonl").read_text())
+
+    def test_a_thread_that_is_made_names_its_file_where_openclaw_looks_for_it(self):
+        daemon = self.spawn(self.config)
+        api = daemon.client()
+        made = self.told(api, "c1", channel="slack", threadId="17.5")
+        entry = self.ok(api.get(S(made["sessionKey"])))
+        self.assertEqual(entry["sessionFile"], str(daemon.agent_dir() / f"{made['sessionId']}.jsonl"))
+        self.assertNotIn("sessionFile", self.ok(api.get(S(self.told(api, "c1", channel="slack")["sessionKey"]))))
+        own = self.spawn().client()
+        self.assertNotIn("sessionFile", self.ok(own.get(S(self.told(own, "c1", channel="slack", threadId="17.5")["sessionKey"]))))
+
     def test_a_store_of_its_own_has_threads(self):
         daemon = self.spawn()
         made = self.told(daemon.client(), "-100", channel="telegram", chatType="group", threadId=4)

@@ -83,27 +83,57 @@ TEST_CASE("claude code: calls at once have all their results on the path, wherev
   }
 }
 
-TEST_CASE("claude code: lines about hooks between the lines of a reply do not part it, and stand behind it") {
+TEST_CASE("claude code: lines of the program between those of a reply do not part it, and stand behind it") {
   const auto hook = [](const char* type, const char* uuid, const char* parent) {
     return fmt::format(R"({{"type":"{}","uuid":"{}","parentUuid":"{}","subtype":"informational","content":"ran"}})",
                        type, uuid, parent) +
            "\n";
   };
-  for (const char* type : {"progress", "attachment", "system"}) {
+  const auto path_of = [](const std::string& lines) { return roles_of(path_to_leaf(read_one(lines))); };
+  const std::string first = user("u", "", "\"hi\"") + reply("x", "u", "m", call_a);
+  const std::string end = reply("w", "rb", "m2", R"({"type":"text","text":"end"})");
+  const std::string results = result("ra", "x", "a") + result("rb", "y", "b") + end;
+  for (const char* type : {"progress", "attachment", "system", "queue-operation"}) {
     INFO(type);
-    const std::string lines = user("u", "", "\"hi\"") + reply("x", "u", "m", call_a) + hook(type, "h", "x") +
-                              hook(type, "i", "h") + hook(type, "h", "x") + reply("y", "i", "m", call_b) +
-                              result("ra", "x", "a") + result("rb", "y", "b") +
-                              reply("w", "rb", "m2", R"({"type":"text","text":"end"})");
-    const auto session = read_one(lines);
+    const auto session = read_one(first + hook(type, "h", "x") + hook(type, "i", "h") + hook(type, "h", "x") +
+                                  reply("y", "i", "m", call_b) + results);
     CHECK(roles_of(path_to_leaf(session)) == "user assistant toolResult toolResult assistant");
     CHECK(session.lines.size() == 7);  // a line whose uuid stands twice counts once
     CHECK(json::string_at(session.lines[2], "parentId") == "x");
     CHECK(json::string_at(session.lines[3], "parentId") == "h");
+    CHECK(path_of(first + hook(type, "h", "x")) == "user assistant");
+    // The first call was answered before the model had made the second, with a hook before or behind the answer.
+    const std::string parted = "user assistant toolResult assistant toolResult assistant";
+    CHECK(path_of(first + hook(type, "h", "x") + result("ra", "x", "a") + reply("y", "h", "m", call_b) +
+                  result("rb", "y", "b") + end) == parted);
+    CHECK(path_of(first + result("ra", "x", "a") + hook(type, "h", "x") + reply("y", "h", "m", call_b) +
+                  result("rb", "y", "b") + end) == parted);
+    // A result names the hook of its call.
+    CHECK(path_of(first + reply("y", "x", "m", call_b) + hook(type, "h", "y") + result("ra", "x", "a") +
+                  result("rb", "h", "b") + end) == "user assistant toolResult toolResult assistant");
   }
-  const auto ends = read_one(user("u", "", "\"hi\"") + reply("x", "u", "m", call_a) + hook("progress", "h", "x"));
-  CHECK(ends.lines.size() == 3);
-  CHECK(roles_of(path_to_leaf(ends)) == "user assistant");
+  // Lines that have no uuid, and a reply whose first line stands twice.
+  CHECK(path_of(first + "{\"type\":\"file-history-snapshot\",\"snapshot\":{}}\n" + reply("y", "x", "m", call_b) +
+                results) == "user assistant toolResult toolResult assistant");
+  CHECK(path_of(first + reply("x", "u", "m", call_a) + reply("y", "x", "m", call_b) + results) ==
+        "user assistant toolResult toolResult assistant");
+}
+
+TEST_CASE("claude code: a line between a compaction and its summary takes neither from the other") {
+  const std::string talk = user("u", "", "\"hi\"") + reply("x", "u", "m", R"({"type":"text","text":"T"})");
+  const std::string boundary =
+      R"({"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"logicalParentUuid":"x","compactMetadata":{"trigger":"auto","preTokens":123}})"
+      "\n";
+  const std::string hook = R"({"type":"progress","uuid":"h","parentUuid":"b","data":{}})"
+                           "\n";
+  const std::string summary = user("s", "b", "\"what was said\"", R"("isCompactSummary":true,)");
+  const auto plain = read_one(talk + boundary + summary + user("v", "s", "\"on\""));
+  const auto hooked = read_one(talk + boundary + hook + summary + user("v", "s", "\"on\""));
+  CHECK(hooked.lines.size() == plain.lines.size() + 1);
+  CHECK(roles_of(path_to_leaf(hooked)) == roles_of(path_to_leaf(plain)));
+  CHECK(hooked.lines[2] == plain.lines[2]);
+  CHECK(hooked.lines[2].contains(R"("tokensBefore":123)"));
+  CHECK(read_one(talk + boundary + hook).lines.size() == 4);
 }
 
 TEST_CASE("claude code: a side chain is a branch, and the conversation goes on at the main one") {

@@ -135,6 +135,17 @@ TEST_CASE("a channel is named as tokens and rules name it, whatever keys are mad
   CHECK_FALSE(word.has_value());  // its key would be one of hooks
 }
 
+TEST_CASE("a topic counts as a thread on the channels that have them") {
+  const RouteSettings settings{.topic_channels = {"telegram"}};
+  CHECK(is_thread(settings, "telegram", "agent:main:telegram:group:-100:topic:7"));
+  CHECK(is_thread({}, "slack", "agent:main:slack:channel:c:thread:7"));
+  CHECK_FALSE(is_thread({}, "telegram", "agent:main:telegram:group:-100:topic:7"));
+  CHECK_FALSE(is_thread(settings, "telegram", "agent:main:telegram:group:-100"));
+  const auto named =
+      route(settings, {.agent = "main", .channel = "telegram", .chat_type = "group", .peer = "-100:topic:7"});
+  CHECK(named->thread);
+}
+
 TEST_CASE("faults, all of them, where they are") {
   CHECK(key_of({}, {}) == "/agent /channel /chatType /peer");
   const auto at = [](RouteInput input, DmScope scope = DmScope::per_channel_peer) {

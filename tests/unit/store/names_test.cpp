@@ -312,6 +312,22 @@ TEST_CASE("keys are one session but for case that carries meaning") {
   CHECK(key_has_prefix("agent:main:slack:channel:AbC", "agent:main:slack:channel:ab"));
 }
 
+TEST_CASE("a prefix may be of either spelling of a direct chat") {
+  for (const auto& [key, prefix] :
+       std::vector<std::pair<std::string, std::string>>{{"agent:main:telegram:direct:77", "agent:main:telegram:dm:"},
+                                                        {"agent:main:telegram:dm:77", "agent:main:telegram:DIRECT:7"},
+                                                        {"agent:main:direct:77", "agent:main:dm:77"}}) {
+    CAPTURE(key);
+    CHECK(key_has_prefix(key, prefix));
+    CHECK(key_begins_with(key, prefix));
+    CHECK(key_matches_prefix(key, prefix));
+    CHECK(key_matches_prefix(key, prefix.substr(11)));
+    CHECK_FALSE(key_begins_with(key, prefix.substr(11)));
+    CHECK_FALSE(key_has_prefix(key, prefix + "x"));
+  }
+  CHECK_FALSE(key_has_prefix("agent:main:discord:group:7", "agent:main:dm"));
+}
+
 TEST_CASE("letters of all scripts have a case in keys where the rules say so, as OpenClaw makes them") {
   struct Rules {
     explicit Rules(KeyRules rules) { set_key_rules(std::move(rules)); }

@@ -107,6 +107,17 @@ TEST_CASE("which file a transcript is") {
   CHECK(file("k", R"({"sessionId":"s","sessionFile":"/far/away/old.jsonl"})") == "old.jsonl");
   CHECK(file("k", R"({"sessionId":"s","sessionFile":"/far/away/old.jsonl"})", "t") == "s-topic-t.jsonl");
   CHECK(file("agent:main:telegram:group:g:topic:42", R"({"sessionId":"s","sessionFile":"o.jsonl"})") == "o.jsonl");
+  // A thread that OpenClaw made has its own file, a topic's.
+  const std::string thread = "agent:main:slack:channel:c1:thread:17.5";
+  CHECK(file(thread, R"({"sessionId":"s"})") == "s.jsonl");
+  CHECK(file(thread, R"({"sessionId":"s","sessionFile":"/x/s-topic-17.5.jsonl"})") == "s-topic-17.5.jsonl");
+  CHECK(file(thread, R"({"sessionId":"s","sessionFile":"/x/s-topic-17.5.jsonl"})", "17.5") == "s-topic-17.5.jsonl");
+  CHECK(file(thread, R"({"sessionId":"s","sessionFile":"/x/s-topic-17.5.jsonl"})", "other") == "s-topic-other.jsonl");
+  CHECK(file("agent:main:x:thread:ab", R"({"sessionId":"s","sessionFile":"s-topic-Ab.jsonl"})") == "s-topic-Ab.jsonl");
+  for (const std::string_view others : {"s-topic-18.jsonl", "t-topic-17.5.jsonl", "s-topic-.jsonl"}) {
+    CAPTURE(others);
+    CHECK(file(thread, R"({"sessionId":"s","sessionFile":")" + std::string(others) + "\"}") == "s.jsonl");
+  }
   for (const std::string_view bad :
        {"/etc/passwd", "..", "../.jsonl", "a/", "x\\u0000.jsonl", "sessions.json", "a b.jsonl"}) {
     CAPTURE(bad);

@@ -258,6 +258,10 @@ TEST_CASE("whose transcript a file is") {
     const auto found = world.state.owner_of(file);
     return found ? found->session->key() + (found->topic ? "#" + *found->topic : "") : "nobody";
   };
+  world.store("agent:main:slack:channel:c:thread:9", R"({"sessionId":"h","sessionFile":"h-topic-9.jsonl"})");
+  CHECK(owner("h-topic-9.jsonl") == "agent:main:slack:channel:c:thread:9");
+  CHECK(owner("h-topic-8.jsonl") == "agent:main:slack:channel:c:thread:9#8");
+  CHECK(owner("h.jsonl") == "nobody");
   CHECK(owner("s.jsonl") == "k");
   CHECK(owner("s-topic-a%20b.jsonl") == "k#a b");
   CHECK(owner("t-topic-7.jsonl") == "agent:main:telegram:group:1:topic:7");

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/folder_writer.hpp"
 #include "formats/foreign.hpp"
@@ -40,33 +41,40 @@ class ClaudeCodeFile {
   std::string assistant_line(std::string_view message, std::string_view id, std::string_view time);
   std::string result_line(std::string_view message, std::string_view id, std::string_view time);
   std::string compaction_lines(std::string_view entry, std::string_view id, std::string_view time);
+  std::string note_line(std::string_view type, std::string_view entry, std::string_view id, std::string_view time);
+  std::string preserved(std::string_view kept_entry, std::string_view id) const;
   std::string written(std::string_view entry, std::string_view id, std::string_view time);
   std::string uuid_of(std::string_view id) const;
 
   std::string session_id_;
   std::string cwd_;
-  std::string parent_{};  // uuid of the line that the next one follows
-  std::map<std::string, std::string, std::less<>>
-      lines_{};  // by entry: uuid of its line, or of the nearest one before it
+  std::string parent_{};              // uuid of the line that the next one follows
+  std::vector<std::string> uuids_{};  // of all lines
+  std::size_t behind_summary_ = 0;    // the first of them behind the last summary
+  // The lines of an entry, by their numbers: `first` is the next one if it has none.
+  struct Lines {
+    std::size_t first = 0, end = 0;
+  };
+  std::map<std::string, Lines, std::less<>> lines_{};
   std::map<std::string, std::size_t, std::less<>> left_out_{};
 };
 
-// Writes transcripts as files of Claude Code, below ~/.claude or a folder like it: each session and each topic is one,
-// in projects/<folder of its working directory>. A file has the conversation as people see it: the path to the leaf,
-// with what they edited and without what they deleted. A session without a working directory is skipped.
+// Writes conversations as files of Claude Code, below ~/.claude or a folder like it: each session and each topic is
+// one, in projects/<folder of its working directory>. A session without a working directory is skipped.
 class ClaudeCodeFolder final : public FolderWriter {
  public:
   using FolderWriter::FolderWriter;
-  Result<void> session(SessionHead head) override;
-  Result<void> entry(std::string line) override;
-  Result<void> end() override;
 
  private:
-  Result<void> convert();
+  Result<void> begin(SessionHead head) override;
+  Result<void> put(const std::string& line) override;
+  Result<void> place() override;
 
   SessionHead head_{};
   std::string cwd_{};
-  std::optional<store::NewFile> transcript_{};  // as it came; nothing: the session is skipped
+  std::optional<ClaudeCodeFile> lines_{};
+  std::optional<store::NewFile> file_{};  // nothing: the session is skipped
+  bool is_empty_ = true;
 };
 
 }  // namespace sessiond::formats

@@ -1,6 +1,7 @@
 // Writes the file of a session of Claude Code.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "formats/claude_code.hpp"
@@ -26,6 +27,10 @@ bool is_uuid(std::string_view text) {
   return true;
 }
 
+void append_block(std::string& blocks, std::string_view block) {
+  if (!block.empty()) blocks.append(blocks.empty() ? "" : ",").append(block);
+}
+
 std::string claude_block(std::string_view part) {
   const std::string type = json::string_at(part, "type").value_or("");
   const auto text = [&part](std::string_view name) { return member(part, name, Kind::string); };
@@ -37,6 +42,14 @@ std::string claude_block(std::string_view part) {
                        *text("mimeType"), *text("data"));
   if ((type == "text" || type == "input_text" || type == "output_text") && text("text"))
     return *text("text") == "\"\"" ? "" : fmt::format(R"({{"type":"text","text":{}}})", *text("text"));
+  if (type == "toolResult" && text("toolCallId")) {
+    std::string content;
+    const auto parts = json::find(part, "content").value_or("[]");
+    for (const std::string_view one : json::elements(parts)) append_block(content, claude_block(one));
+    return fmt::format(R"({{"type":"tool_result","tool_use_id":{},"content":{},"is_error":{}}})", *text("toolCallId"),
+                       json::kind(parts) == Kind::string ? std::string(parts) : "[" + content + "]",
+                       json::find(part, "isError") == "true");
+  }
   if (type == "tool_use" || type == "tool_result") return std::string(part);
   return "";  // the API refuses what it does not know; thinking is only valid with the signature of the model that goes
               // on
@@ -49,10 +62,6 @@ std::string name_of_part(std::string_view part) {
   return type == "image" ? "picture that is kept elsewhere" : fmt::format("part of type \"{}\"", type);
 }
 
-void append_block(std::string& blocks, std::string_view block) {
-  if (!block.empty()) blocks.append(blocks.empty() ? "" : ",").append(block);
-}
-
 // Calls that stand beside the content, as OpenAI spells them.
 std::string calls_beside(std::string_view message) {
   std::string blocks;
@@ -62,6 +71,8 @@ std::string calls_beside(std::string_view message) {
                                        json::quote(call.name), arguments_of(call.arguments)));
   return blocks;
 }
+
+std::string summary_id(std::string_view id) { return std::string(id) + "/summary"; }
 
 bool has_elements(std::string_view message, std::string_view name) {
   const auto list = member(message, name, Kind::array);
@@ -106,7 +117,8 @@ std::string ClaudeCodeFile::head(std::string_view type, std::string_view id, std
   std::string out = fmt::format(
       R"("parentUuid":{},"isSidechain":false,"userType":"external","cwd":{},"sessionId":"{}","version":"{}","gitBranch":"","type":"{}","uuid":"{}","timestamp":"{}")",
       parent_.empty() ? "null" : json::quote(parent_), json::quote(cwd_), session_id_, like_version, type, uuid, time);
-  parent_ = std::move(uuid);
+  parent_ = uuid;
+  uuids_.push_back(std::move(uuid));
   return out;
 }
 
@@ -151,29 +163,47 @@ std::string ClaudeCodeFile::result_line(std::string_view message, std::string_vi
 std::string ClaudeCodeFile::compaction_lines(std::string_view entry, std::string_view id, std::string_view time) {
   const auto summary = member(entry, "summary", Kind::string);
   if (!summary) return "";
+  const std::string kept = preserved(json::string_at(entry, "firstKeptEntryId").value_or(""), id);
   const std::string before = std::exchange(parent_, "");
   std::string out = fmt::format(
       "{{{},\"subtype\":\"compact_boundary\",\"content\":\"Conversation "
       "compacted\",\"isMeta\":false,\"level\":\"info\",\"logicalParentUuid\":{},"
-      "\"compactMetadata\":{{\"trigger\":\"manual\",\"preTokens\":{}}}}}\n",
+      "\"compactMetadata\":{{\"trigger\":\"manual\",\"preTokens\":{}{}}}}}\n",
       head("system", id, time), before.empty() ? "null" : json::quote(before),
-      json::int_at(entry, "tokensBefore").value_or(0));
+      json::int_at(entry, "tokensBefore").value_or(0), kept);
   out += fmt::format(
       "{{{},\"isCompactSummary\":true,\"isVisibleInTranscriptOnly\":true,\"message\":{{\"role\":\"user\",\"content\":{}"
       "}}}}\n",
-      head("user", std::string(id) + "/summary", time), *summary);
+      head("user", summary_id(id), time), *summary);
+  behind_summary_ = uuids_.size();
   return out;
+}
+
+// Names the lines that a summary keeps: they are shown behind it. Claude Code follows the parents from the last of them
+// to the first, so all are behind the summary before.
+std::string ClaudeCodeFile::preserved(std::string_view kept_entry, std::string_view id) const {
+  const auto kept = lines_.find(kept_entry);
+  if (kept == lines_.end()) return {};
+  const std::size_t first = std::max(kept->second.first, behind_summary_);
+  if (first >= uuids_.size()) return {};
+  return fmt::format(R"(,"preservedSegment":{{"headUuid":"{}","anchorUuid":"{}","tailUuid":"{}"}})", uuids_[first],
+                     uuid_of(summary_id(id)), uuids_.back());
+}
+
+// What OpenClaw shows to the model in a message that no person wrote.
+std::string ClaudeCodeFile::note_line(std::string_view type, std::string_view entry, std::string_view id,
+                                      std::string_view time) {
+  const context::Entry note = context::read_entry(type, entry);
+  if (note.role != context::Role::user || note.content.empty()) return "";
+  return user_line(fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", note.content), id, time);
 }
 
 std::string ClaudeCodeFile::written(std::string_view entry, std::string_view id, std::string_view time) {
   const std::string type = json::string_at(entry, "type").value_or("");
   const auto message = member(entry, "message", Kind::object);
-  if (type == "compaction") {
-    if (json::string_at(entry, "firstKeptEntryId").value_or("") != "")
-      leave_out("summary that keeps messages before it");
-    return compaction_lines(entry, id, time);
-  }
+  if (type == "compaction") return compaction_lines(entry, id, time);
   if (type != "message" || !message) {
+    if (std::string line = note_line(type, entry, id, time); !line.empty()) return line;
     const std::string kind = type == "custom" ? json::string_at(entry, "customType").value_or(type) : type;
     if (!kind.empty()) leave_out("entry of type " + kind);
     return "";
@@ -192,9 +222,11 @@ std::string ClaudeCodeFile::written(std::string_view entry, std::string_view id,
 std::string ClaudeCodeFile::lines(std::string_view entry) {
   const std::string id = json::string_at(entry, "id").value_or("");
   const auto parent = lines_.find(json::string_at(entry, "parentId").value_or(""));
-  parent_ = parent == lines_.end() ? "" : parent->second;
+  parent_ = parent == lines_.end() || parent->second.end == 0 ? "" : uuids_[parent->second.end - 1];
+  const std::size_t first = uuids_.size();
+  const std::size_t before = parent == lines_.end() ? 0 : parent->second.end;
   std::string out = written(entry, id, json::string_at(entry, "timestamp").value_or(transcripts::iso_time(0)));
-  lines_.insert_or_assign(id, parent_);
+  lines_.insert_or_assign(id, Lines{.first = first, .end = uuids_.size() > first ? uuids_.size() : before});
   return out;
 }
 

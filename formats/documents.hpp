@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "formats/conversation.hpp"
 #include "formats/json.hpp"
 #include "formats/manager.hpp"
 #include "formats/relavium.hpp"
@@ -13,6 +14,7 @@
 namespace sessiond::formats {
 
 inline constexpr std::string_view yaml_type = "application/yaml";
+inline constexpr std::string_view jsonl_type = "application/x-ndjson";
 
 struct DocumentFormat {
   std::string_view name;
@@ -21,11 +23,12 @@ struct DocumentFormat {
   std::unique_ptr<Writer> (*write)(SessionFacts facts);
   std::string_view content_type = "application/json";
 };
-inline constexpr std::array<DocumentFormat, 4> document_formats{
+inline constexpr std::array<DocumentFormat, 5> document_formats{
     {{"json", read_json, write_json},
      {"robota", read_robota, write_robota},
      {"manager", read_manager, write_manager},
-     {"relavium-yaml", nullptr, write_relavium, yaml_type}}};
+     {"relavium-yaml", nullptr, write_relavium, yaml_type},
+     {"conversation", nullptr, write_conversation, jsonl_type}}};
 
 // Null: there is none of this name.
 constexpr const DocumentFormat* document_format(std::string_view name) {

@@ -16,24 +16,23 @@ namespace sessiond::formats {
 // read from it alone.
 Result<void> read_openclaw(const std::filesystem::path& root, Sink& sink);
 
-// Writes sessions of one agent as OpenClaw kept them before version 2026.8, into <dir>/agents/<agent>/sessions. Later
-// versions import that folder: `openclaw doctor --fix`. A sessions.json that is there stays, and nothing is written,
-// unless files may be replaced: then it keeps the entries of other keys.
+// Writes conversations of one agent as OpenClaw kept them before version 2026.8, into <dir>/agents/<agent>/sessions.
+// Later versions import that folder: `openclaw doctor --fix`. A sessions.json that is there stays, and nothing is
+// written, unless files may be replaced: then it keeps the entries of other keys.
 class OpenclawFolder final : public FolderWriter {
  public:
   using FolderWriter::FolderWriter;
-  Result<void> session(SessionHead head) override;
-  Result<void> entry(std::string line) override;
-  Result<void> end() override;
   Result<void> finish() override;  // writes sessions.json
 
  private:
-  Result<void> begin();
+  Result<void> begin(SessionHead head) override;
+  Result<void> put(const std::string& line) override;
+  Result<void> place() override;
+  Result<void> begin_folder();
 
   std::filesystem::path sessions_{};  // empty: nothing came yet
   json::Edit entries_{};
   SessionHead head_{};
-  LeftOut left_out_{};                    // of the transcript that is being written
   bool lost_ = false;                     // the session that is being read is not written
   std::optional<store::NewFile> file_{};  // the transcript that is being written
 };

@@ -1,8 +1,6 @@
 // Writing the folder of OpenClaw before version 2026.8.
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "formats/foreign.hpp"
 #include "formats/openclaw.hpp"
 #include "store/files.hpp"
@@ -24,7 +22,7 @@ Result<std::string> entries_of(const fs::path& file) {
 
 }  // namespace
 
-Result<void> OpenclawFolder::begin() {
+Result<void> OpenclawFolder::begin_folder() {
   const fs::path sessions = options().dir / "agents" / options().agent / "sessions";
   TRY(store::make_dirs(sessions));
   if (!options().replaces && store::stat_of(sessions / "sessions.json"))
@@ -34,8 +32,8 @@ Result<void> OpenclawFolder::begin() {
   return {};
 }
 
-Result<void> OpenclawFolder::session(SessionHead head) {
-  if (sessions_.empty()) TRY(begin());
+Result<void> OpenclawFolder::begin(SessionHead head) {
+  if (sessions_.empty()) TRY(begin_folder());
   const bool goes_on = head.topic && head.id == head_.id;
   if (!goes_on) lost_ = false;
   head_ = std::move(head);
@@ -52,32 +50,33 @@ Result<void> OpenclawFolder::session(SessionHead head) {
   return file_->write(head_.header + '\n');
 }
 
-Result<void> OpenclawFolder::entry(std::string line) {
+Result<void> OpenclawFolder::put(const std::string& line) {
   if (lost_) return {};
-  const std::string type = line.contains("\"sessiond.") ? json::string_at(line, "customType").value_or("") : "";
-  if (type == "sessiond.edit" || type == "sessiond.delete")
-    ++left_out_[type + ", which OpenClaw does not know: the first text is shown"];
   TRY(file_->write(line));
   return file_->write("\n");
 }
 
-Result<void> OpenclawFolder::end() {
+Result<void> OpenclawFolder::place() {
   if (lost_) return {};
   const fs::path path = file_->file();
   const auto placed =
       file_->place(options().replaces ? store::NewFile::IfThere::is_replaced : store::NewFile::IfThere::stays);
   file_.reset();
   lost_ = !placed;
-  if (lost_) left_out_.clear();
   if (!placed && placed.error().code != Code::session_exists) return placed;
   if (lost_) {
     skip({.id = head_.key, .why = placed.error().detail});
     return {};
   }
-  if (!head_.topic)
-    entries_.set.push_back({head_.key, json::apply(head_.entry, {.set = {{"sessionId", json::quote(head_.id)}}})});
+  if (!head_.topic) {
+    json::Edit edit;
+    edit.put_string("sessionId", head_.id);
+    // OpenClaw would look for the file <sessionId>-topic-<thread>.jsonl.
+    const store::KeyParts parts = store::parse_key(head_.key);
+    if (!parts.thread.empty() && parts.topic.empty()) edit.put_string("sessionFile", fs::absolute(path).native());
+    entries_.set.push_back({head_.key, json::apply(head_.entry, edit)});
+  }
   tell_written(head_.key, path);
-  tell_left_out(head_.key, std::exchange(left_out_, {}));
   return {};
 }
 

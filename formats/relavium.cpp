@@ -132,11 +132,13 @@ class RelaviumWriter final : public Writer {
 
   void survey(const StoredEntry& stored) override {
     survey_.add(stored);
+    if (ReadEntry(stored.line).message(stored.change)) has_messages_ = true;
+  }
+  bool wants_count() const override { return true; }
+  void count(const StoredEntry& stored) override {
     const ReadEntry entry(stored.line);
     const auto message = entry.message(stored.change);
-    if (!message) return;
-    has_messages_ = true;
-    if (stored.on_path && turns_.add(*message, context::read_entry("message", *message))) ++completed_;
+    if (message && turns_.add(*message, context::read_entry("message", *message))) ++completed_;
   }
   Result<std::string> begin() override {
     if (turns_.end()) ++completed_;

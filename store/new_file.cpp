@@ -50,18 +50,18 @@ Result<NewFile> NewFile::begin(std::filesystem::path file) {
 
 Result<void> NewFile::write(std::string_view bytes) {
   buffer_ += bytes;
-  if (buffer_.size() >= buffered_bytes) TRY(flushed());
+  if (buffer_.size() >= buffered_bytes) TRY(flush());
   return {};
 }
 
-Result<std::filesystem::path> NewFile::flushed() {
+Result<void> NewFile::flush() {
   TRY(write_all(fd_.get(), buffer_, temporary_.native()));
   buffer_.clear();
-  return temporary_;
+  return {};
 }
 
 Result<void> NewFile::place(IfThere if_there) {
-  TRY(flushed());
+  TRY(flush());
   TRY(sync_file(fd_.get(), temporary_));
   const bool replaces = if_there == IfThere::is_replaced;
   if ((replaces ? ::rename(temporary_.c_str(), file_.c_str()) : rename_without_replacing(temporary_, file_)) != 0) {

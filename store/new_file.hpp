@@ -26,12 +26,11 @@ class NewFile {
   Result<void> write(std::string_view bytes);
   // session_exists: something is there, and stays. Also when it came at the last moment.
   Result<void> place(IfThere if_there);
-  // Writes out what is buffered, and returns where it stands until it is placed.
-  Result<std::filesystem::path> flushed();
   const std::filesystem::path& file() const { return file_; }
 
  private:
   NewFile(std::filesystem::path file, std::filesystem::path temporary, Fd fd);
+  Result<void> flush();
 
   std::filesystem::path file_, temporary_;  // temporary_ is empty: placed, or moved away
   Fd fd_;

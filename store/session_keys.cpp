@@ -189,7 +189,7 @@ bool is_lower_prefix(std::string_view text, std::string_view prefix) {
 // Returns what `holds` says of a key, or of its other spelling of dm/direct, if a prefix may tell them apart.
 template <class Holds>
 bool in_either_spelling(std::string_view key, std::string_view prefix, Holds holds) {
-  if (holds(key)) return true;
+  if (prefix.empty() || holds(key)) return true;
   const auto names_direct = [prefix](std::size_t at) { return at < prefix.size() && (prefix[at] | 0x20) == 'd'; };
   bool may_differ = names_direct(0);
   for (std::size_t at = prefix.find(':'); at != std::string_view::npos && !may_differ; at = prefix.find(':', at + 1))

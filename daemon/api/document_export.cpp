@@ -7,6 +7,7 @@
 
 #include "daemon/api/media.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
+#include "formats/document.hpp"
 #include "store/crc32.hpp"
 #include "store/files.hpp"
 #include "store/seal/sealed.hpp"
@@ -17,6 +18,7 @@ namespace sessiond::api {
 namespace {
 
 constexpr std::size_t step_bytes = 1 << 20;    // of entries read at once
+constexpr std::size_t step_spans = 1'000;      // at most so many
 constexpr std::size_t header_bytes = 1 << 20;  // a longer first line is taken for no header
 
 std::string first_line_of(const std::filesystem::path& path) {
@@ -96,14 +98,20 @@ asio::awaitable<Result<void>> DocumentExport::begin(std::unique_ptr<formats::Wri
   changes_ = std::move(extent.changes);
   leaf_ = extent.leaf;
   entries_ = path_.empty() ? 0 : path_.back().last + 1;  // the leaf is the last entry
-  for (;;) {
-    CO_TRY(const auto more, co_await step());
-    if (!more) break;
+  CO_TRY(co_await each_step());
+  co_await on_disk(api_, [this] {
+    put_in_order();
+    return true;
+  });
+  if (writer_->wants_count()) {
+    stage_ = Stage::count;
+    begin_pass();
+    CO_TRY(co_await each_step());
   }
-  CO_TRY(text_, writer_->begin());
+  CO_TRY(text_, co_await on_disk(api_, [this] { return writer_->begin(); }));
   passes_ = writer_->passes();
-  surveying_ = false;
-  at_ = 0;
+  stage_ = Stage::passes;
+  begin_pass();
   co_return Result<void>{};
 }
 
@@ -114,23 +122,71 @@ asio::awaitable<Result<std::string>> DocumentExport::next() {
       text_ = std::move(*more);
       continue;
     }
-    if (std::exchange(in_first_pass_, false)) text_ = writer_->middle();
+    const bool is_first = std::exchange(in_first_pass_, false);
     passes_.erase(passes_.begin());
-    at_ = 0;
-    if (passes_.empty()) text_ += writer_->end();
+    begin_pass();
+    text_ = co_await on_disk(api_, [this, is_first] {
+      std::string text = is_first ? writer_->middle() : "";
+      if (passes_.empty()) text += writer_->end();
+      return text;
+    });
   }
   co_return std::exchange(text_, {});
 }
 
+asio::awaitable<Result<void>> DocumentExport::each_step() {
+  for (;;) {
+    CO_TRY(const auto more, co_await step());
+    if (!more) co_return Result<void>{};
+  }
+}
+
+bool DocumentExport::takes_all() const {
+  return stage_ == Stage::survey || (stage_ == Stage::passes && passes_.front() == formats::Pass::all);
+}
+
+void DocumentExport::begin_pass() { span_ = within_ = 0; }
+
 std::vector<transcripts::SeqSpan> DocumentExport::rest() const {
   std::vector<transcripts::SeqSpan> spans;
-  if (surveying_ || passes_.front() == formats::Pass::all) {
-    if (at_ < entries_) spans.push_back({at_, entries_ - 1});
+  if (takes_all()) {
+    if (within_ < entries_) spans.push_back({within_, entries_ - 1});
     return spans;
   }
-  for (const transcripts::SeqSpan& span : path_)
-    if (span.last >= at_) spans.push_back({std::max(span.first, at_), span.last});
+  for (std::size_t at = span_; at < shown_.size() && spans.size() < step_spans; ++at)
+    spans.push_back({shown_[at].first + (at == span_ ? within_ : 0), shown_[at].last});
   return spans;
+}
+
+void DocumentExport::skip(std::size_t entries) {
+  within_ += entries;
+  if (takes_all()) return;
+  for (; span_ < shown_.size(); ++span_) {
+    const std::uint64_t size = shown_[span_].last - shown_[span_].first + 1;
+    if (within_ < size) return;
+    within_ -= size;
+  }
+}
+
+void DocumentExport::note_mark(const formats::StoredEntry& entry) {
+  const bool may_be = entry.line.contains("\"user\"") || entry.line.contains("sessiond.");
+  if (!entry.on_path || !may_be) return;
+  const formats::ReadEntry read(entry.line);
+  if (read.fields.shape == transcripts::EntryShape::unreadable) return;
+  auto mark = context::mark_of({.seq = entry.seq,
+                                .id = transcripts::entry_id(read.line, entry.seq),
+                                .type = read.type,
+                                .body = std::string(read.body)});
+  if (mark) marks_.push_back(*std::move(mark));
+}
+
+void DocumentExport::put_in_order() {
+  order_ = context::order_of(marks_, source_.order);
+  marks_ = {};
+  inputs_ = {order_.words.begin(), order_.words.end()};
+  std::vector<context::Order::Stretch> path;
+  for (const auto& [first, last] : path_) path.push_back({first, last});
+  for (const auto& [first, last] : context::in_order(path, order_)) shown_.push_back({first, last});
 }
 
 bool DocumentExport::on_path(std::uint64_t seq) const {
@@ -141,7 +197,7 @@ bool DocumentExport::on_path(std::uint64_t seq) const {
 asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
   const auto spans = rest();
   if (spans.empty()) co_return std::nullopt;
-  const bool history = !surveying_ && passes_.front() == formats::Pass::all;
+  const bool history = stage_ == Stage::passes && takes_all();
   const auto read = [spans, history, name = source_.name, leaf = path_.back().last,
                      sum = leaf_](auto& transcript) -> Result<std::vector<transcripts::StoredLine>> {
     TRY(const std::uint32_t present, checksum_of(transcript, leaf));
@@ -161,7 +217,7 @@ asio::awaitable<Result<std::optional<std::string>>> DocumentExport::step() {
   };
   CO_TRY(const auto lines, co_await read_source(api_, source_, read));
   if (lines.empty()) co_return fail(Code::session_reset, "the transcript became shorter while it was exported");
-  at_ = lines.back().seq + 1;
+  skip(lines.size());
   co_return co_await on_disk(api_, [this, &lines] { return take(lines); });
 }
 
@@ -173,9 +229,16 @@ std::string DocumentExport::take(const std::vector<transcripts::StoredLine>& lin
     const std::string_view line = with_media_ ? held : stored;
     formats::StoredEntry entry{.seq = seq, .line = line, .on_path = on_path(seq)};
     if (!changes_.empty()) entry.change = changes_.of(seq, transcripts::entry_id(line, seq));
-    if (surveying_) {
+    if (stage_ == Stage::survey) {
+      note_mark(entry);
       writer_->survey(entry);
-    } else if (passes_.front() == formats::Pass::path) {
+    } else if (stage_ == Stage::count) {
+      writer_->count(entry);
+    } else if (!takes_all()) {
+      const auto out_of_it = [seq = entry.seq](const context::Order::Stretch& left) { return left.last < seq; };
+      const auto blocked = std::ranges::partition_point(order_.left_out, out_of_it);
+      entry.is_blocked = blocked != order_.left_out.end() && blocked->first <= entry.seq;
+      entry.is_input = !inputs_.empty() && inputs_.contains(transcripts::entry_id(line, entry.seq));
       writer_->message(out, entry);
     } else {
       writer_->history(out, entry);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,14 @@ class DocumentExport {
  private:
   // Passes the next entries of this pass to the writer; the text that it made. Nothing: there are no more.
   asio::awaitable<Result<std::optional<std::string>>> step();
-  std::vector<transcripts::SeqSpan> rest() const;  // of this pass
+  asio::awaitable<Result<void>> each_step();  // of this pass, which makes no text
+  bool takes_all() const;                     // this pass is over all entries, in the file's order
+  void begin_pass();
+  std::vector<transcripts::SeqSpan> rest() const;  // of this pass, or the beginning of that
+  void skip(std::size_t entries);                  // of the rest
   std::string take(const std::vector<transcripts::StoredLine>& lines);
+  void note_mark(const formats::StoredEntry& entry);
+  void put_in_order();
   bool on_path(std::uint64_t seq) const;
 
   Api& api_;
@@ -35,13 +42,19 @@ class DocumentExport {
   bool with_media_;
   std::unique_ptr<formats::Writer> writer_{};
   std::vector<transcripts::SeqSpan> path_{};
+  std::vector<transcripts::SeqSpan> shown_{};  // the same in the order of runs; known after the survey
+  std::vector<context::Mark> marks_{};         // until then
+  context::Order order_{};
+  std::set<std::string, std::less<>> inputs_{};  // ids of entries that runs were handed
   transcripts::ShownChanges changes_{};
   std::uint64_t entries_ = 0;
   std::uint32_t leaf_ = 0;               // a checksum of the last entry of path_
-  std::vector<formats::Pass> passes_{};  // to come, the present one first; empty during the survey and at the end
-  bool surveying_ = true;
-  bool in_first_pass_ = true;  // after the survey
-  std::uint64_t at_ = 0;       // the next entry of the pass has this seq, or a later one
+  std::vector<formats::Pass> passes_{};  // to come, the present one first; empty before them and at the end
+  enum class Stage : std::uint8_t { survey, count, passes };
+  Stage stage_ = Stage::survey;
+  bool in_first_pass_ = true;  // of the passes
+  std::size_t span_ = 0;       // of the pass: the next entry is in this one,
+  std::uint64_t within_ = 0;   // behind so many of it
   std::string text_{};         // not given yet
 };
 

@@ -9,6 +9,7 @@
 #include "daemon/api/snapshots.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "daemon/runtime/log.hpp"
+#include "formats/conversation.hpp"
 #include "formats/documents.hpp"
 #include "formats/index.hpp"
 #include "formats/jsonl.hpp"
@@ -20,7 +21,29 @@ namespace {
 
 constexpr std::size_t piece_bytes = 256 << 10;  // of a file that is sent
 
-// --- json, robota, manager, relavium-yaml ---
+// --- json, robota, manager, relavium-yaml, conversation ---
+
+// The entry of a session as an import takes it.
+std::string exported_entry(std::string_view entry, bool with_parent) {
+  json::Edit edit{.unset = {"sessionFile"}};
+  for (const json::Member& member : json::members(entry)) {
+    std::string name = json::unescape(member.name);
+    if (policy::never_imported(name)) edit.unset.push_back(std::move(name));
+  }
+  if (!with_parent) edit.unset.insert(edit.unset.end(), {"spawnedBy", "spawnDepth"});
+  return json::apply(entry, edit);
+}
+
+// Writes what is left of a document. Returns false when it broke off: the client is gone, or it cannot be read.
+asio::awaitable<bool> send_rest(DocumentExport& document, http::StreamWriter& writer) {
+  for (;;) {
+    const auto piece = co_await document.next();
+    if (!piece) log::error("export_broken_off", {{"error", piece.error().detail}});
+    if (!piece) co_return false;
+    if (piece->empty()) co_return true;
+    if (!co_await writer.write({*piece})) co_return false;
+  }
+}
 
 asio::awaitable<Result<http::Response>> export_document(Api& api, const TranscriptSource& source,
                                                         const formats::DocumentFormat& format) {
@@ -42,15 +65,10 @@ asio::awaitable<Result<http::Response>> export_document(Api& api, const Transcri
   }
   response.stream = [document, first = std::move(first),
                      second = std::move(second)](http::StreamWriter& writer) mutable -> asio::awaitable<void> {
-    bool open = co_await writer.write({first, second});
+    if (!co_await writer.write({first, second})) co_return;
     first.clear();
     second.clear();
-    while (open) {
-      const auto piece = co_await document->next();
-      if (!piece) log::error("export_broken_off", {{"error", piece.error().detail}});
-      if (!piece || piece->empty()) co_return;
-      open = co_await writer.write({*piece});
-    }
+    co_await send_rest(*document, writer);
   };
   co_return response;
 }
@@ -124,17 +142,6 @@ asio::awaitable<bool> send_file(Api& api, const Piece& piece, std::shared_ptr<Sh
   co_return true;
 }
 
-// The entry of a session as an import takes it.
-std::string exported_entry(const decide::Session& session, bool with_parent) {
-  json::Edit edit{.unset = {"sessionFile"}};
-  for (const json::Member& member : json::members(*session.entry())) {
-    std::string name = json::unescape(member.name);
-    if (policy::never_imported(name)) edit.unset.push_back(std::move(name));
-  }
-  if (!with_parent) edit.unset.insert(edit.unset.end(), {"spawnedBy", "spawnDepth"});
-  return json::apply(*session.entry(), edit);
-}
-
 // A session with all of its transcripts, as an import takes it.
 struct Whole {
   std::string key{}, entry{}, session_id{};
@@ -146,7 +153,7 @@ asio::awaitable<Result<Whole>> whole_session(Api& api, const http::Request& requ
       [&](const decide::AgentState& state, ledger::Seen&) -> Result<Whole> {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         Whole whole{.key = session->key(),
-                    .entry = exported_entry(*session, sees_parent(request.principal, path.agent, *session)),
+                    .entry = exported_entry(*session->entry(), sees_parent(request.principal, path.agent, *session)),
                     .session_id = session->session_id};
         const auto* names = state.transcripts.topics(session->session_id);
         const std::string own = decide::AgentState::file_of(*session, {});
@@ -157,6 +164,64 @@ asio::awaitable<Result<Whole>> whole_session(Api& api, const http::Request& requ
               whole.topics.push_back(topic);
         return whole;
       });
+}
+
+// The conversations of a session: its own, then those of its topics. Each is read when the one before was sent.
+class Conversations {
+ public:
+  struct Part {
+    std::optional<std::string> topic{};
+    TranscriptSource source;
+  };
+  Conversations(Api& api, Whole whole, std::vector<Part> parts)
+      : api_(api), whole_(std::move(whole)), parts_(std::move(parts)) {}
+
+  asio::awaitable<Result<void>> begin() { co_return co_await open(0); }
+  asio::awaitable<void> send(http::StreamWriter& writer) {
+    for (std::size_t next = 1; co_await send_rest(*document_, writer) && next < parts_.size(); ++next) {
+      const auto opened = co_await open(next);
+      if (!opened) log::error("export_broken_off", {{"key", whole_.key}, {"error", opened.error().detail}});
+      if (!opened) co_return;
+    }
+  }
+
+ private:
+  asio::awaitable<Result<void>> open(std::size_t at) {
+    const Part& part = parts_[at];
+    document_ = std::make_unique<DocumentExport>(api_, part.source, api_.blobs.active());
+    co_return co_await document_->begin(formats::write_conversation({.id = whole_.session_id,
+                                                                     .agent = part.source.agent,
+                                                                     .entry = whole_.entry,
+                                                                     .header = co_await header_of(api_, part.source),
+                                                                     .key = whole_.key,
+                                                                     .topic = part.topic,
+                                                                     .more = parts_.size() - at - 1}));
+  }
+
+  Api& api_;
+  Whole whole_;
+  std::vector<Part> parts_;
+  std::unique_ptr<DocumentExport> document_{};
+};
+
+HandlerResult export_conversations(Api& api, const http::Request& request, const SessionPath& path) {
+  CO_TRY(Whole whole, co_await whole_session(api, request, path));
+  std::vector<Conversations::Part> parts;
+  const auto add = [&](std::optional<std::string> topic) -> asio::awaitable<Result<void>> {
+    CO_TRY(auto source, co_await source_at(api, request,
+                                           {.path = path, .topic = topic, .guard = whole.session_id, .by_runs = true}));
+    parts.push_back({.topic = std::move(topic), .source = std::move(source)});
+    co_return Result<void>{};
+  };
+  CO_TRY(co_await add({}));
+  for (const std::string& topic : whole.topics) CO_TRY(co_await add(topic));
+  if (api.blobs.active()) whole.entry = co_await on_disk(api, [&] { return whole_entry(api, std::move(whole.entry)); });
+  const auto all = std::make_shared<Conversations>(api, std::move(whole), std::move(parts));
+  CO_TRY(co_await all->begin());
+  http::Response response;
+  response.content_type = formats::jsonl_type;
+  response.stream = [all](http::StreamWriter& writer) -> asio::awaitable<void> { co_await all->send(writer); };
+  co_return response;
 }
 
 asio::awaitable<Result<std::optional<Piece>>> piece_of(Api& api, const http::Request& request, SessionPath path,
@@ -203,7 +268,7 @@ HandlerResult export_whole(Api& api, const http::Request& request, const Session
   if (with_media) whole.entry = co_await on_disk(api, [&] { return whole_entry(api, std::move(whole.entry)); });
   auto pieces = std::make_shared<std::vector<Piece>>();
   http::Response response;
-  response.content_type = "application/x-ndjson";
+  response.content_type = formats::jsonl_type;
   response.stream_length = 0;
   const auto add = [&](std::optional<Piece> piece) {
     if (!piece) return;
@@ -233,7 +298,7 @@ HandlerResult export_whole(Api& api, const http::Request& request, const Session
 
 asio::awaitable<Result<http::Response>> export_transcript(Api& api, const TranscriptSource& source) {
   http::Response response;
-  response.content_type = "application/x-ndjson";
+  response.content_type = formats::jsonl_type;
   if (source.memory != nullptr) {
     const auto text = [](const transcripts::MemoryTranscript& transcript) -> Result<std::string> {
       return transcript.text();
@@ -264,16 +329,21 @@ asio::awaitable<Result<http::Response>> export_transcript(Api& api, const Transc
 }
 
 HandlerResult export_session(Api& api, http::Request& request) {
-  CO_TRY(const auto name, query_choice(request, "format", {"json", "robota", "manager", "jsonl", "relavium-yaml"}));
+  CO_TRY(const auto name,
+         query_choice(request, "format", {"json", "robota", "manager", "jsonl", "relavium-yaml", "conversation"}));
   CO_TRY(const auto with_entry, query_bool(request, "entry"));
   CO_TRY(const auto path, session_path(request, api));
   if (with_entry.value_or(false)) {
-    if (name != "jsonl") co_return fail(Code::bad_request, "entry: only format=jsonl has it");
+    if (name != "jsonl" && name != "conversation")
+      co_return fail(Code::bad_request, "entry: only the formats jsonl and conversation have it");
     if (request.query_value("topic") != nullptr)
       co_return fail(Code::bad_request, "entry and topic exclude each other");
-    co_return co_await export_whole(api, request, path);
+    co_return co_await (name == "jsonl" ? export_whole(api, request, path) : export_conversations(api, request, path));
   }
-  CO_TRY(const auto source, co_await source_of(api, request));
+  TranscriptAsked asked{
+      .path = path, .guard = query_text(request, "sessionId"), .fresh = wants_fresh(request), .by_runs = true};
+  CO_TRY(asked.topic, topic_of(request));
+  CO_TRY(const auto source, co_await source_at(api, request, std::move(asked)));
   if (const auto* format = formats::document_format(name)) co_return co_await export_document(api, source, *format);
   co_return co_await export_transcript(api, source);
 }

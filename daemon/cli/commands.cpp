@@ -263,8 +263,9 @@ void add_export(Parent program) {
           ->type_name("KEY")
           ->check(not_empty());
   add_agent(command, options.agent, "The agent, where the key does not name it; main by default");
-  command.add_option("--format", options.format, "json (default), robota, manager, jsonl or relavium-yaml")
-      ->check(CLI::IsMember({"json", "robota", "manager", "jsonl", "relavium-yaml"}).description(""));
+  command
+      .add_option("--format", options.format, "json (default), robota, manager, jsonl, relavium-yaml or conversation")
+      ->check(CLI::IsMember({"json", "robota", "manager", "jsonl", "relavium-yaml", "conversation"}).description(""));
   CLI::Option* layout = command.add_option("--layout", options.layout, "cli: all sessions of the agent, one file each")
                             ->check(CLI::IsMember({"cli"}).description(""));
   command.add_option("--topic", options.topic, "A topic of the session")

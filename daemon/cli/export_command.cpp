@@ -93,7 +93,7 @@ Answer<void> export_folder(const Endpoint& daemon, const ExportCommand& command)
   const std::string sessions = fmt::format("/v1/agents/{}/sessions", agent);
   std::size_t count = 0;
   std::string newest;
-  TRY(each_session(daemon, command.agent.value_or("main"), [&](std::string_view session) -> Answer<void> {
+  TRY(each_session(daemon, command.agent.value_or("main"), {}, [&](std::string_view session) -> Answer<void> {
     const std::string id = text_at(session, "sessionId");
     if (!store::check_session_id(id)) {
       fmt::print(stderr, "{}: its id cannot be a file's name: not exported\n", text_at(session, "key"));
@@ -115,12 +115,13 @@ Answer<void> export_folder(const Endpoint& daemon, const ExportCommand& command)
 
 }  // namespace
 
-Answer<void> each_session(const Endpoint& daemon, const std::string& agent,
+Answer<void> each_session(const Endpoint& daemon, const std::string& agent, const std::string& prefix,
                           const std::function<Answer<void>(std::string_view session)>& take) {
+  const std::string of_prefix = prefix.empty() ? "" : "&keyPrefix=" + in_url(prefix);
   std::string cursor;
   do {
     TRY(const std::string page, answer_of(daemon, "GET",
-                                          fmt::format("/v1/agents/{}/sessions?limit=200{}", in_url(agent),
+                                          fmt::format("/v1/agents/{}/sessions?limit=200{}{}", in_url(agent), of_prefix,
                                                       cursor.empty() ? "" : "&cursor=" + in_url(cursor))));
     for (const std::string_view session : json::elements(json::find(page, "data").value_or("[]"))) TRY(take(session));
     cursor = text_at(json::find(page, "page").value_or("{}"), "next");

@@ -30,8 +30,8 @@ int run(const ExportCommand& command);
 
 // The parts of it that stand in files of their own.
 constexpr auto export_patience = std::chrono::minutes(10);
-// Calls `take` with each session of an agent, newest first, as a list shows it.
-Answer<void> each_session(const Endpoint& daemon, const std::string& agent,
+// Calls `take` with each session of an agent whose key begins so, newest first, as a list shows it.
+Answer<void> each_session(const Endpoint& daemon, const std::string& agent, const std::string& prefix,
                           const std::function<Answer<void>(std::string_view session)>& take);
 Answer<int> export_to(const Endpoint& daemon, const ExportCommand& command);  // the exit code
 

@@ -26,7 +26,7 @@ class Lines {
     return {};
   }
   Result<void> end() {
-    if (!begun_.empty()) TRY(reader_.line(begun_));
+    if (!begun_.empty()) TRY(reader_.line(std::exchange(begun_, {})));
     return reader_.end();
   }
 
@@ -40,13 +40,20 @@ Answer<void> as_answer(Result<void> result) {
   return {};
 }
 
+// Of one that breaks off, the writer is told.
 Answer<void> export_session_to(const Endpoint& daemon, const NamedSession& session, formats::FolderWriter& writer) {
   Lines lines(writer);
   const auto reply =
-      download(daemon, "GET", path_of(session) + "/export?format=jsonl&entry=true",
+      download(daemon, "GET", path_of(session) + "/export?format=conversation&entry=true",
                [&lines](std::string_view bytes) { return lines.take(bytes); }, {.timeout = export_patience});
   if (!reply) return ended(reply.error().detail, reply.error().nobody_there ? Exit::no_daemon : Exit::failed);
-  if (reply->status / 100 == 2) return as_answer(lines.end());
+  if (reply->status / 100 == 2) {
+    auto done = lines.end();
+    if (done) done = writer.end_session();
+    if (done || done.error().code != Code::session_reset) return as_answer(std::move(done));
+    writer.skip({.id = session.key, .why = done.error().detail});
+    return {};
+  }
   return ended(problem_of(*reply, daemon.local()).detail, reply->status == 404 ? Exit::not_there : Exit::failed);
 }
 
@@ -70,9 +77,8 @@ Answer<int> export_to(const Endpoint& daemon, const ExportCommand& command) {
        .on_skip = [](const formats::Skipped& skipped) { fmt::print(stderr, "{}: {}\n", skipped.id, skipped.why); }});
   Answer<void> done;
   if (all) {
-    done = each_session(daemon, agent, [&](std::string_view session) -> Answer<void> {
+    done = each_session(daemon, agent, prefix, [&](std::string_view session) -> Answer<void> {
       const std::string key = text_at(session, "key");
-      if (!store::key_has_prefix(key, prefix)) return {};
       auto written = export_session_to(daemon, {.key = key, .agent = agent}, *writer);
       if (written || written.error().code != Exit::not_there) return written;
       writer->skip({.id = key, .why = written.error().detail});

@@ -299,10 +299,26 @@ void fit_words(Entry& entry, Content& content, std::string_view said, std::strin
   entry.tokens = size.tokens();
 }
 
+// Returns whether the content is the error that its program reports, and nothing that a model said.
+bool is_report_of(std::string_view error, std::string_view content) {
+  if (!is_string(error) || is_white(error)) return false;
+  const std::string reported = text(error);
+  if (is_string(content)) return text(content) == reported;
+  if (!is_array(content)) return false;
+  bool is_report = false;
+  for (const std::string_view part : json::elements(content)) {
+    if (is_report || !is_object(part)) return false;
+    const Part read = read_part(part);
+    is_report = is_text(read.type) && text(read.text) == reported;
+    if (!is_report) return false;
+  }
+  return is_report;
+}
+
 Entry read_message(std::string_view message) {
   Entry entry{.message = message};
   Content content;
-  std::string_view said, call, tool, tool_calls, attachments, usage, state;
+  std::string_view said, call, tool, tool_calls, attachments, usage, state, error;
   bool failed = false;
   std::string held;
   for (const json::Member& member : json::members(message)) {
@@ -322,6 +338,7 @@ Entry read_message(std::string_view message) {
     if (name == "isError" || name == "is_error") failed = member.value == "true";
     if (name == "usage") usage = member.value;
     if (name == "state") state = member.value;
+    if (name == "errorMessage") error = member.value;
     if (name == "model") entry.model = member.value;
     if (name == "provider") entry.provider = member.value;
   }
@@ -349,6 +366,10 @@ Entry read_message(std::string_view message) {
   entry.person = entry.role == Role::user && !entry.synthetic && !entry.summary;
   entry.from_owner = entry.from_owner && entry.person;
   fit_words(entry, content, said, attachments);
+  if (entry.role == Role::assistant && entry.calls.empty() && is_report_of(error, entry.content)) {
+    entry.fit = Fit::left_out;
+    entry.tokens = entry.word_tokens = 0;
+  }
   return entry;
 }
 

@@ -188,13 +188,8 @@ bool has_order(const Conversation& conversation, const OrderAsked& asked) {
 
 std::vector<Mark> marks_of(const std::vector<Line>& lines) {
   std::vector<Mark> marks;
-  for (const Line& line : lines) {
-    const bool may_be_word = line.type == "message" && json::string_at(line.body, "role") == "user";
-    if (!may_be_word && line.type != "custom") continue;
-    const Entry entry = read_entry(line.type, line.body);
-    if (entry.note || entry.is_word())
-      marks.push_back({.seq = line.seq, .id = line.id, .person = entry.person, .note = entry.note});
-  }
+  for (const Line& line : lines)
+    if (auto mark = mark_of(line)) marks.push_back(*std::move(mark));
   return marks;
 }
 
@@ -238,7 +233,51 @@ void Kept::write(json::ObjectWriter& details) const {
   if (!runs.empty()) details.raw("runs", json::array_of(runs));
 }
 
+std::string Kept::without(std::string_view details) {
+  return json::apply(details, {.unset = {"firstShown", "words", "firstBehindWords", "runs"}});
+}
+
 Order order_of(std::span<const Mark> marks, const OrderAsked& asked) { return RunOrder(marks, asked).make(); }
+
+std::optional<Mark> mark_of(const Line& line) {
+  const bool may_be_word = line.type == "message" && json::string_at(line.body, "role") == "user";
+  if (!may_be_word && line.type != "custom") return {};
+  const Entry entry = read_entry(line.type, line.body);
+  if (!entry.note && !entry.is_word()) return {};
+  return Mark{.seq = line.seq, .id = line.id, .person = entry.person, .note = entry.note};
+}
+
+std::vector<Order::Stretch> in_order(std::span<const Order::Stretch> path, const Order& order) {
+  std::vector<std::uint64_t> moved;
+  for (const Order::Moved& one : order.moved) moved.push_back(one.seq);
+  std::ranges::sort(moved);
+  std::vector<Order::Stretch> out;
+  const auto put = [&out](std::uint64_t first, std::uint64_t last) {
+    if (!out.empty() && out.back().last + 1 == first)
+      out.back().last = last;
+    else
+      out.push_back({first, last});
+  };
+  auto next = order.moved.begin();
+  auto skipped = moved.begin();
+  for (const auto& [first, last] : path) {
+    for (std::uint64_t at = first; at <= last;) {
+      for (; next != order.moved.end() && next->before <= at; ++next) put(next->seq, next->seq);
+      while (skipped != moved.end() && *skipped < at) ++skipped;
+      if (skipped != moved.end() && *skipped == at) {
+        ++at;
+        continue;
+      }
+      std::uint64_t until = last;
+      if (next != order.moved.end()) until = std::min(until, next->before - 1);
+      if (skipped != moved.end()) until = std::min(until, *skipped - 1);
+      put(at, until);
+      at = until + 1;
+    }
+  }
+  for (; next != order.moved.end(); ++next) put(next->seq, next->seq);
+  return out;
+}
 
 void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   if (!has_order(conversation, asked)) return;

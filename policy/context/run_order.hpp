@@ -49,6 +49,8 @@ struct Kept {
   // `checkpoint`: a JSON object. That of another program, which has no `firstShown`, keeps nothing beside its id.
   static Kept read(std::string_view checkpoint);
   void write(json::ObjectWriter& details) const;
+  // Returns the details of a checkpoint, a JSON object, without these members.
+  static std::string without(std::string_view details);
 };
 
 // One entry, as far as the order depends on it: a word of a person, or an entry about a run.
@@ -59,8 +61,14 @@ struct Mark {
   std::shared_ptr<const RunNote> note{};
 };
 
+// Nothing: the order does not depend on the entry.
+std::optional<Mark> mark_of(const Line& line);
+
 // `marks` in the file's order.
 Order order_of(std::span<const Mark> marks, const OrderAsked& asked);
+
+// Returns the entries of a path, given in the file's order, as they stand. None is left out.
+std::vector<Order::Stretch> in_order(std::span<const Order::Stretch> path, const Order& order);
 
 // Puts the entries of a conversation in order, and leaves out what is not shown: what the checkpoint has summarised,
 // and, for the view of a run, what the run was not shown. Line::at and Line::is_input are set.

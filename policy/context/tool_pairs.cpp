@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -24,7 +22,7 @@ constexpr std::size_t longest_stem = 43;  // before "-" and a number
 // Ids are not hashed, since a client could choose ids whose hashes collide.
 class Matcher {
  public:
-  Matcher(Rows& rows, std::vector<Repaired>& repaired) : rows_(rows), repaired_(repaired) {}
+  Matcher(Rows& rows, ShownIds& ids, std::vector<Repaired>& repaired) : rows_(rows), ids_(ids), repaired_(repaired) {}
 
   std::vector<Row> match() {
     for (std::size_t at = 0; at < rows_.all.size(); ++at) place(at);
@@ -33,7 +31,7 @@ class Matcher {
     for (std::size_t at = 0; at < rows_.all.size(); ++at) {
       Row& row = rows_.all[at];
       if (row.entry.message.empty()) continue;  // it comes behind its calls, or is left out
-      if (row.entry.calls.empty())
+      if (row.aside || row.entry.calls.empty())
         out.push_back(std::move(row));
       else
         answer(std::move(row), out, answers_[at]);
@@ -61,6 +59,7 @@ class Matcher {
   // Notes the calls of a row, and gives its results to the calls that they belong to.
   void place(std::size_t at) {
     Row& row = rows_.all[at];
+    if (row.aside) return;
     const Taken taken = book_.take(row.entry);
     if (!row.entry.calls.empty()) {
       messages_.push_back(at);
@@ -141,34 +140,18 @@ class Matcher {
     }
   }
 
-  // Returns the ids that a view shows for calls; nothing if these are the ones they have. Providers take each id once
-  // and allow few characters in it. Only earlier calls count, so that later ones never change what was shown.
+  // Returns the ids that a view shows for calls; nothing if these are the ones they have. Only earlier calls count, so
+  // that later ones never change what was shown.
   std::vector<std::string> free_ids(const std::vector<ToolCall>& calls) {
     std::vector<std::string> ids;
     bool changed = false;
     for (const ToolCall& call : calls) {
-      std::string id = fit_id(call.id);
-      if (!shown_ids_.insert(id).second) {
-        const std::string stem = id.substr(0, longest_stem);
-        std::uint64_t& last = last_.try_emplace(stem, 1).first->second;
-        do {
-          id = fmt::format("{}-{}", stem, ++last);
-        } while (!shown_ids_.insert(id).second);
-      }
+      std::string id = ids_.add(call.id);
       if (id != call.id) repaired_.push_back({.call_id = call.id, .why = "renamed_call", .shown_as = id});
       changed = changed || id != call.id;
       ids.push_back(std::move(id));
     }
     return changed ? ids : std::vector<std::string>();
-  }
-
-  static std::string fit_id(std::string id) {
-    if (id.empty()) return "call";
-    if (id.size() > longest_id) id.resize(longest_id);
-    for (char& c : id)
-      if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'))
-        c = '_';
-    return id;
   }
 
   // Gives a result another id of its call: in the member `name`, and in `other` if it has that one, too.
@@ -229,13 +212,21 @@ class Matcher {
   }
 
   Rows& rows_;
+  ShownIds& ids_;
   std::vector<Repaired>& repaired_;
   CallBook book_{};
   std::vector<std::size_t> messages_{};                 // the rows with calls
   std::unordered_map<std::size_t, Answers> answers_{};  // by the row of the calls
-  std::set<std::string, std::less<>> shown_ids_{};
-  std::map<std::string, std::uint64_t, std::less<>> last_{};  // number behind a stem
 };
+
+// Returns an id with which a provider takes a call.
+std::string fit_id(std::string id) {
+  if (id.empty()) return "call";
+  if (id.size() > longest_id) id.resize(longest_id);
+  for (char& c : id)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-')) c = '_';
+  return id;
+}
 
 }  // namespace
 
@@ -261,13 +252,29 @@ std::string interrupted_result(const KeptCall& call) {
 void mark_answers(Rows& rows) {
   CallBook book;
   for (Row& row : rows.all)
-    if (book.take(row.entry).answers_any()) row.entry.person = false;
+    if (!row.aside && book.take(row.entry).answers_any()) row.entry.person = false;
+}
+
+std::string ShownIds::add(const std::string& id) {
+  std::string shown = fit_id(id);
+  if (shown_.insert(shown).second) return shown;
+  const std::string stem = shown.substr(0, longest_stem);
+  std::uint64_t& last = last_.try_emplace(stem, 1).first->second;
+  do {
+    shown = fmt::format("{}-{}", stem, ++last);
+  } while (!shown_.insert(shown).second);
+  return shown;
 }
 
 std::vector<Repaired> match_pairs(Rows& rows) {
+  ShownIds ids;
+  return match_pairs(rows, ids);
+}
+
+std::vector<Repaired> match_pairs(Rows& rows, ShownIds& ids) {
   mark_answers(rows);
   std::vector<Repaired> repaired;
-  rows.all = Matcher(rows, repaired).match();
+  rows.all = Matcher(rows, ids, repaired).match();
   return repaired;
 }
 

@@ -7,12 +7,30 @@
 // replaced in the call and in its result.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
 #include "policy/context/call_book.hpp"
 #include "policy/context/view.hpp"
 
 namespace sessiond::context {
 
 std::vector<Repaired> match_pairs(Rows& rows);
+
+// The ids by which calls were shown until now. Providers take each id once and allow few characters in it.
+class ShownIds {
+ public:
+  // Returns the id by which a call with this one is shown.
+  std::string add(const std::string& id);
+
+ private:
+  std::set<std::string, std::less<>> shown_{};
+  std::map<std::string, std::uint64_t, std::less<>> last_{};  // number behind a stem
+};
+// The same for a part of a conversation; `ids`: of the parts before it.
+std::vector<Repaired> match_pairs(Rows& rows, ShownIds& ids);
 
 // Marks persons' messages that bring the result of a call: they begin no turn, they belong to that of the call.
 void mark_answers(Rows& rows);

@@ -95,6 +95,15 @@ std::int64_t taken_back(const Conversation& conversation) {
   return tokens;
 }
 
+// Leaves out what a run had said before it was tried again. Returns the id of that entry; "": there is none.
+std::string take_back_begun(std::vector<Row>& rows) {
+  const auto last = std::ranges::find_if(rows.rbegin(), rows.rend(), [](const Row& row) { return !row.aside; });
+  if (last == rows.rend() || !last->entry.interrupted || last->entry.synthetic) return {};
+  std::string id = std::move(last->id);
+  rows.erase(std::prev(last.base()));
+  return id;
+}
+
 // Providers refuse a conversation that ends with the model's own words.
 void end_with_question(View& view) {
   if (view.rows.all.empty() || view.rows.all.back().entry.role != Role::assistant) return;
@@ -131,25 +140,32 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
   return rows[at].entry.person && (at == 0 || !rows[at - 1].entry.person);
 }
 
-void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired) {
+void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired,
+              bool all) {
   rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
     Row row{.id = line.id, .seq = line.seq, .at = line.at, .entry = read_line(line), .counts_usage = counts_usage};
-    if (row.entry.retries() && !rows.all.empty() && rows.all.back().entry.interrupted &&
-        !rows.all.back().entry.synthetic)
-      rows.all.pop_back();
-    if (row.entry.role == Role::none || row.entry.role == Role::system || row.entry.checkpoint) continue;
-    if (line.type != "message") {
+    if (row.entry.retries()) {
+      std::string begun = take_back_begun(rows.all);
+      if (all && !begun.empty()) repaired.push_back({.entry_id = std::move(begun), .why = "tried_again"});
+    }
+    const bool is_summary = row.entry.checkpoint || row.entry.summary;  // a checkpoint, or the other half of one
+    if (row.entry.role == Role::none || row.entry.role == Role::system || is_summary) {
+      row.aside = true;
+      if (all && !line.type.empty()) rows.all.push_back(std::move(row));
+      continue;
+    }
+    if (line.type != "message" && !all) {
       const std::string content(row.entry.content.empty() ? "\"\"" : row.entry.content);
       rows.replace(row, fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", content));
     }
-    if (row.entry.summary) continue;  // the other half of a checkpoint
     if (row.entry.fit == Fit::left_out) {
       repaired.push_back({.entry_id = line.id, .why = "blank_message"});
       continue;
     }
     if (row.entry.fit == Fit::mended) repaired.push_back({.entry_id = line.id, .why = "blank_text"});
-    if (row.entry.fit == Fit::mended || row.entry.from_owner) {
+    const bool is_message = line.type == "message" || !all;
+    if (is_message && (row.entry.fit == Fit::mended || row.entry.from_owner)) {
       const std::string_view status = row.entry.status;
       rows.replace(row, mended(row.entry));
       row.entry.status = status;  // that of the text as it was

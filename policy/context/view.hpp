@@ -57,6 +57,7 @@ struct Row {
   std::uint64_t at = 0;   // Line::at
   Entry entry{};
   bool counts_usage = true;
+  bool aside = false;  // no model is shown it: calls and results are matched across it
 };
 
 // The rows of a view, and the text of those that it made or changed.
@@ -83,7 +84,8 @@ struct Repaired {
   std::string entry_id{};  // of a message without one
   // "missing_result", "orphan_result", "duplicate_result", "moved_result", "late_result" (in place of one that was
   // made), "renamed_call"; of a message "blank_text" (a part is left out or filled) and "blank_message" (left out).
-  // "continued": a message was added behind the model's own words.
+  // "continued": a message was added behind the model's own words. "tried_again", with add_rows(…, all) alone: what a
+  // run had said before its next attempt is left out.
   const char* why = "missing_result";
   std::string shown_as{};  // the id that a renamed call has in the view
 };
@@ -120,8 +122,10 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
 
 // Reads an entry as a view shows it: an input of a run is never left out.
 Entry read_line(const Line& line);
-// Makes the rows of entries, and names in `repaired` those that are not shown as they are (sendable.hpp).
-void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired);
+// Makes the rows of entries, and names in `repaired` those that are not shown as they are (sendable.hpp). With `all`
+// the entries that no model is shown become rows, too (Row::aside), and each keeps its type.
+void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired,
+              bool all = false);
 Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired);  // without system messages, summary
 std::string to_json(const Row& row);                                              // {"role",…,"entryIds":[…]}
 

@@ -85,3 +85,30 @@ class ThroughTheDaemon(Resume):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.file, = (self.home / ".claude/projects").rglob("*.jsonl")
         self.session = self.file.stem
+
+
+class BehindASummary(Resume):
+    """Claude Code is shown the summary and the messages that it keeps, and none that it has summarised."""
+
+    def write(self):
+        daemon = Daemon()
+        self.addCleanup(daemon.close)
+        api = daemon.start().client()
+        session = "/v1/agents/main/sessions/agent%3Amain%3Akept"
+        turns = [{"role": role, "text": f"{role} says {n}."} for n in range(8) for role in ("user", "assistant")]
+        self.assertEqual(api.put(session, {}).status, 201)
+        self.assertEqual(api.post(f"{session}/messages", {"entries": turns}).status, 201)
+        first = api.post(f"{session}/compact", {}).json["plan"]["firstKeptEntryId"]
+        self.assertEqual(api.post(f"{session}/compact", {"summary": "They counted.", "firstKeptEntryId": first}).status, 201)
+        self.assertEqual(api.post(f"{session}/messages", {"role": "assistant", "text": "Behind it."}).status, 201)
+        done = daemon.cli("export", "agent:main:kept", "--to", "claude-code", "-o", self.home / ".claude", "--cwd", self.work)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.file, = (self.home / ".claude/projects").rglob("*.jsonl")
+        self.session = self.file.stem
+
+    def check_goes_on(self, said):
+        self.assertEqual((said.returncode, said.stdout.strip()), (0, "And on it goes."), said.stderr)
+        told = json.dumps(self.provider.requests[-1]["messages"])
+        for text in ["They counted.", "user says 4.", "assistant says 7.", "Behind it.", "Go on."]:
+            self.assertIn(text, told)
+        self.assertNotIn("says 3.", told)

@@ -1,6 +1,7 @@
 """sessiond export --to: files that Claude Code and OpenClaw read, and what cannot go out is named."""
 
 import pathlib
+import re
 import tempfile
 
 from harness.case import Case, S, json, uid
@@ -96,8 +97,75 @@ class ClaudeCode(To):
         done = self.export(key, "--to", "claude-code", "--cwd", "/w")
         self.assertEqual(said(self.lines()), [("user", "secret")])
         self.assertIn("1 × message that was deleted", done.stderr)
-        done = self.export(key, "--to", "openclaw")
-        self.assertIn("1 × sessiond.delete, which OpenClaw does not know", done.stderr)
+        self.assertIn("1 × message that was deleted", self.export(key, "--to", "openclaw").stderr)
+        file, = (self.folder / "agents").rglob("*.jsonl")
+        text = file.read_text()
+        self.assertIn("secret", text)
+        for gone in ("secrat", "oops", "sessiond."):
+            self.assertNotIn(gone, text)
+
+    def test_a_fork_is_written_as_people_left_its_messages(self):
+        made = self.inbound(agent=self.agent, channel="slack", chatType="direct", peer="u" + uid(), text="oops", messageId="m1")
+        key, peer = made["sessionKey"], made["sessionKey"].rsplit(":", 1)[1]
+        self.say(key, "stays", self.agent)
+        fork = f"agent:{self.agent}:fork"
+        self.ok(self.api.post(S(key, self.agent, "fork"), {"key": fork}), 201)
+        self.ok(self.api.post("/v1/inbound/deletes", {"agent": self.agent, "channel": "slack", "peer": peer, "messageId": "m1"}), 201)
+        self.export(fork, "--to", "claude-code", "--cwd", "/w")
+        self.assertEqual(said(self.lines()), [("user", "stays")])
+
+    def test_each_call_has_its_result_directly_behind_it(self):
+        calls = [{"type": "toolCall", "id": c, "name": "ls", "arguments": {}} for c in ("c1", "c2")]
+        result = [{"role": "toolResult", "toolCallId": "c1", "content": [{"type": "text", "text": text}]} for text in ("late", "again")]
+        key = self.talk("pairs", [{"role": "user", "text": "go"}, {"role": "assistant", "content": calls}, {"role": "user", "text": "stop"},
+                                  *result, {"role": "user", "content": [{"type": "text", "text": "  "}]}, {"role": "assistant", "text": "ok"}])
+        done = self.export(key, "--to", "claude-code", "--cwd", "/w")
+        self.assertEqual(done.stderr, f"{key}: left out: 1 × message with nothing in it, 1 × second result of a call\n")
+        self.assertEqual(said(self.lines()), [("user", "go"), ("assistant", "ls"), ("assistant", "ls"), ("user", "tool_result"),
+                                              ("user", "tool_result"), ("user", "stop"), ("assistant", "ok")])
+
+    def test_a_conversation_goes_out_in_the_order_of_its_runs(self):
+        key = self.talk("runs")
+        run = self.ok(self.api.post(S(key, self.agent, "runs"), {"input": {"role": "user", "text": "q1"}}), 201)
+        self.say(key, "q2", self.agent)
+        finish = {"fence": run["lease"]["fence"], "status": "done", "entries": [{"role": "assistant", "text": "a1"}]}
+        self.ok(self.api.post(S(key, self.agent, "runs", run["runId"], "finish"), finish), 200)
+        self.export(key, "--to", "claude-code", "--cwd", "/w")
+        self.assertEqual(said(self.lines()), [("user", "q1"), ("assistant", "a1"), ("user", "q2")])
+        self.export(key, "--to", "openclaw")
+        file, = (self.folder / "agents").rglob("*.jsonl")
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        self.assertEqual([line["parentId"] for line in lines[1:]], [None, *(line["id"] for line in lines[1:-1])])
+        for document in ("json", "manager", "robota", "relavium-yaml", "conversation"):
+            text = self.api.get(S(key, self.agent, "export") + f"?format={document}").raw.decode()
+            if document == "relavium-yaml":  # its messages have the file's order, its turns that of the runs
+                self.assertEqual((text.count("prompt_template"), text.count("to: turn-")), (1, 1))
+                continue
+            places = [re.search(rf"\b{word}\b", text).start() for word in ("q1", "a1", "q2")]
+            self.assertEqual(places, sorted(places), document)
+
+    def test_a_summary_names_what_it_keeps(self):
+        key = self.talk("kept", [{"role": role, "text": f"{role[0]}{n}"} for n in range(1, 9) for role in ("user", "assistant")])
+        plan = self.ok(self.api.post(S(key, self.agent, "compact"), {}), 200)["plan"]
+        self.ok(self.api.post(S(key, self.agent, "compact"), {"summary": "so far", "firstKeptEntryId": plan["firstKeptEntryId"]}), 201)
+        self.say(key, "and now?", self.agent)
+        self.export(key, "--to", "claude-code", "--cwd", "/w")
+        file, = (self.folder / "projects").rglob("*.jsonl")
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        texts = [line["message"]["content"] if "message" in line else line["subtype"] for line in lines]
+        texts = [text if isinstance(text, str) else text[0]["text"] for text in texts]
+        at = texts.index("compact_boundary")
+        self.assertEqual(texts[at:], ["compact_boundary", "so far", "and now?"])
+        segment = lines[at]["compactMetadata"]["preservedSegment"]
+        kept = self.ok(self.api.get(S(key, self.agent, "messages") + "?view=llm"), 200)["data"][2]["content"]
+        kept = kept if isinstance(kept, str) else kept[0]["text"]
+        self.assertEqual(segment, {"headUuid": lines[texts.index(kept)]["uuid"], "anchorUuid": lines[at + 1]["uuid"], "tailUuid": lines[at - 1]["uuid"]})
+        other = self.spawn()
+        self.assertEqual(other.cli("import", self.folder, "--from", "claude-code").returncode, 0)
+        def shown(api, of, agent):
+            return [row["content"] if isinstance(row["content"], str) else row["content"][0]["text"]
+                    for row in self.ok(api.get(S(of, agent, "messages") + "?view=llm"), 200)["data"]]
+        self.assertEqual(shown(other.client(), file.stem, "main"), shown(self.api, key, self.agent))
 
     def test_topics_are_files_of_their_own(self):
         key = self.talk("d", [{"role": "user", "text": "main"}])

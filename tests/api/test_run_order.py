@@ -80,7 +80,7 @@ class RunOrder(RunsCase):
     def test_a_further_attempt_sees_what_the_first_saw_and_what_it_wrote(self):
         key = self.make(queueMode="followup")
         self.start(key, "waits", status=202, queueOnly=True)
-        first = self.start(key, "q1", leaseMs=300)
+        first = self.start(key, "q1", leaseMs=2_000)
         self.assertEqual(self.shown(key, f"&run={first['runId']}"), ["q1"])
         self.ok(self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": "half"},
                               headers={"X-Run": f"{first['runId']};{first['lease']['fence']}"}), 201)

@@ -8,7 +8,7 @@ from collections import Counter
 from harness.case import Case, S, uid
 from views import number, tell
 
-EXPORTED = ("json", "manager", "relavium-yaml", "robota")
+EXPORTED = ("conversation", "json", "manager", "relavium-yaml", "robota")
 WORD = re.compile(r"w\d+x\d+v\d+z")  # life, message, version
 
 

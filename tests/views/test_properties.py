@@ -1,6 +1,7 @@
 """What holds for each view of any transcript."""
 
 import hashlib
+import json
 import random
 
 from harness.case import S
@@ -25,7 +26,7 @@ class Properties(Views):
                 shown, faults = self.checked(story, query, ids)
                 if query == self.OFF:
                     states = {tuple(row["entryIds"]): status_of(row) for row in shown["data"]}
-                    faults += self.trimmed(story, shown) + self.measured(story, shown)
+                    faults += self.trimmed(story, shown) + self.measured(story, shown) + self.exported(story, shown)
                 faults += [f"status {row.get('status')} of {row['entryIds']}" for row in shown["data"]
                            if row.get("status") != states[tuple(row["entryIds"])]]
                 views, rows, pruned, repaired = (views + 1, rows + len(shown["data"]), pruned + len(shown["pruned"]),
@@ -73,6 +74,26 @@ class Properties(Views):
         if told["used"] == shown["context"]["used"]:
             return []
         return [f"S/context says {told['used']} used, the view {shown['context']['used']}"]
+
+    def exported(self, story, shown):
+        """What another program goes on with is the same conversation, whole."""
+        reply = self.api.get(S(story.key, "main", "export") + "?format=conversation")
+        self.assertEqual(reply.status, 200, reply)
+        header, *entries, end = [json.loads(line) for line in reply.raw.decode().splitlines()]
+        wrong = [] if end.get("customType") == "sessiond.end" and header["type"] == "session" else ["it broke off"]
+        if [entry["parentId"] for entry in entries] != [None, *(entry["id"] for entry in entries)][:len(entries)]:
+            wrong.append("its entries are no chain")
+        told = [entry["message"] for entry in entries if entry["type"] == "message"]
+        told = [message for message in told if message.get("role") in ("user", "assistant", "tool", "toolResult")]
+        wrong += unmatched([message for message in told if not message.get("summary")])
+        if any(row.get("summary") for row in shown["data"]) or any(entry["type"] in ("custom_message", "branch_summary") for entry in entries):
+            return [f"conversation: {fault}" for fault in wrong]
+        rows = [{name: value for name, value in row.items() if name not in ("entryIds", "status")} for row in shown["data"]]
+        told = [{name: value for name, value in message.items() if name != "status"} for message in told]
+        if rows != told:
+            at = next((at for at, (row, message) in enumerate(zip(rows, told)) if row != message), min(len(rows), len(told)))
+            wrong.append(f"{len(told)} messages, the view has {len(rows)}; the first that differs is {at}")
+        return [f"conversation: {fault}" for fault in wrong]
 
     def entries(self, story):
         entries, after = [], ""

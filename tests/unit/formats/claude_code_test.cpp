@@ -212,3 +212,11 @@ TEST_CASE("claude code: the file that tests/api/test_claude_code.py has Claude C
   for (const std::string& line : sink.sessions.front().lines) lines += file.lines(line);
   CHECK(lines == text_of_file(foreign_data / "claude-code-written" / file.path()));
 }
+
+TEST_CASE("claude code: a result that stands in a user's message is written") {
+  formats::ClaudeCodeFile file("s", "/w");
+  const std::string lines = file.lines(
+      R"({"type":"message","id":"a","parentId":null,"message":{"role":"user","content":[{"type":"toolResult","toolCallId":"c","content":[{"type":"text","text":"bin"}],"isError":true}]}})");
+  CHECK(lines.contains(
+      R"([{"type":"tool_result","tool_use_id":"c","content":[{"type":"text","text":"bin"}],"is_error":true}])"));
+}

@@ -173,6 +173,32 @@ TEST_CASE("openclaw: a leaf that is no id is named, and makes no line") {
   CHECK(sink.skips.front().why.ends_with(", /leaf_event_id: is no id that an entry may have"));
 }
 
+TEST_CASE("a conversation that breaks off is not written") {
+  const TempDir dir;
+  formats::OpenclawFolder folder({.dir = dir.path(), .agent = "main"});
+  REQUIRE(
+      folder.session({.id = "s1", .key = "k", .header = R"({"type":"session","version":3,"id":"s1"})"}).has_value());
+  REQUIRE(folder.entry(R"({"type":"custom","id":"a","parentId":null})").has_value());
+  const auto ended = folder.end();
+  REQUIRE(!ended.has_value());
+  CHECK(ended.error().detail == "the conversation of session s1 broke off");
+  CHECK(folder.written() == 0);
+}
+
+TEST_CASE("topics that do not come are missed") {
+  const TempDir dir;
+  formats::OpenclawFolder folder({.dir = dir.path(), .agent = "main"});
+  REQUIRE(folder.session({.id = "s1", .key = "agent:main:slack:channel:c:thread:1.5", .header = "{}"}).has_value());
+  REQUIRE(folder.entry(R"({"type":"custom","customType":"sessiond.end","data":{"leftOut":{},"more":2}})").has_value());
+  REQUIRE(folder.end().has_value());
+  const auto ended = folder.end_session();
+  REQUIRE(!ended.has_value());
+  CHECK(ended.error().detail == "2 topics of session s1 could not be read");
+  REQUIRE(folder.finish().has_value());
+  // OpenClaw would look for a file that is named after the thread.
+  CHECK(text_of_file(dir.path() / "agents/main/sessions/sessions.json").contains("/agents/main/sessions/s1.jsonl\"}"));
+}
+
 TEST_CASE("openclaw: a folder of before 2026.8, and one that was written") {
   const CollectingSink sink = collected(formats::read_openclaw, foreign_data / "small");
   CHECK(sink.sessions.size() > 10);
@@ -188,12 +214,16 @@ TEST_CASE("openclaw: a folder of before 2026.8, and one that was written") {
                                     .replaces = replaces,
                                     .on_skip = [&skips](const formats::Skipped& skipped) { skips += skipped.why; }});
     const std::string header = R"({"type":"session","version":3,"id":"s1"})";
+    const std::string last = R"({"type":"custom","customType":"sessiond.end","data":{"leftOut":{}}})";
     auto done = folder.session({.id = "s1", .key = "agent:main:main", .header = header, .entry = R"({"updatedAt":5})"});
     if (done) done = folder.entry(R"({"type":"custom","id":"a","parentId":null})");
+    if (done) done = folder.entry(last);
     if (done) done = folder.end();
     if (done) done = folder.session({.id = "s1", .key = "agent:main:main", .topic = "42", .header = header});
+    if (done) done = folder.entry(last);
     if (done) done = folder.end();
     if (done) done = folder.session({.id = "s2", .key = "agent:main:empty", .header = header});
+    if (done) done = folder.entry(last);
     if (done) done = folder.end();
     if (done) done = folder.finish();
     return done ? skips : done.error().detail;

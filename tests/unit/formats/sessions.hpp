@@ -43,6 +43,9 @@ inline Result<std::string> try_document(std::string_view format, const Collected
       take(formats::StoredEntry{.seq = seq, .line = session.lines[seq], .on_path = path.contains(seq)});
   };
   each([&](const formats::StoredEntry& entry) { writer->survey(entry); });
+  each([&](const formats::StoredEntry& entry) {
+    if (entry.on_path) writer->count(entry);
+  });
   TRY(std::string out, writer->begin());
   bool first = true;
   for (const formats::Pass pass : writer->passes()) {

@@ -37,6 +37,7 @@ class Story {
   Conversation read(const OrderAsked& asked = {}) const {
     Conversation conversation{.after = lines};
     put_in_order(conversation, asked);
+    if (!lines.empty()) CHECK(seqs_in_order(asked) == seqs_of(conversation.after));
     return conversation;
   }
   // Returns the texts that a model is shown, with a space between them.
@@ -53,6 +54,29 @@ class Story {
   std::vector<Line> lines{};
 
  private:
+  static std::vector<std::uint64_t> seqs_of(const std::vector<Line>& of) {
+    std::vector<std::uint64_t> seqs;
+    for (const Line& line : of) seqs.push_back(line.seq);
+    return seqs;
+  }
+  // The same order, of the entries' numbers alone.
+  std::vector<std::uint64_t> seqs_in_order(const OrderAsked& asked) const {
+    std::vector<Mark> marks;
+    for (const Line& line : lines)
+      if (auto mark = mark_of(line)) marks.push_back(*std::move(mark));
+    const Order order = order_of(marks, asked);
+    const std::size_t half = lines.size() / 2;
+    std::vector<Order::Stretch> path{{0, half}};
+    if (half + 1 < lines.size()) path.push_back({half + 1, lines.size() - 1});
+    const auto holds = [](std::uint64_t seq) {
+      return [seq](const Order::Stretch& stretch) { return stretch.first <= seq && seq <= stretch.last; };
+    };
+    std::vector<std::uint64_t> seqs;
+    for (const auto& [first, last] : in_order(path, order))
+      for (std::uint64_t seq = first; seq <= last; ++seq)
+        if (std::ranges::none_of(order.left_out, holds(seq))) seqs.push_back(seq);
+    return seqs;
+  }
   void note(std::string_view type, std::string_view members) {
     add(fmt::format(R"({{"customType":"{}","data":{{{}}}}})", type, members), "custom");
   }

@@ -179,8 +179,8 @@ std::string ClaudeCodeFile::compaction_lines(std::string_view entry, std::string
   return out;
 }
 
-// Names the lines that a summary keeps: they are shown behind it. Claude Code follows the parents from the last of them
-// to the first, so all are behind the summary before.
+// Returns the member that names the lines which a summary keeps: Claude Code shows them behind it. It follows their
+// parents from the last line to the first, and stops at an earlier summary, so the first one stands behind that.
 std::string ClaudeCodeFile::preserved(std::string_view kept_entry, std::string_view id) const {
   const auto kept = lines_.find(kept_entry);
   if (kept == lines_.end()) return {};
@@ -190,7 +190,7 @@ std::string ClaudeCodeFile::preserved(std::string_view kept_entry, std::string_v
                      uuid_of(summary_id(id)), uuids_.back());
 }
 
-// What OpenClaw shows to the model in a message that no person wrote.
+// Returns the line of an entry that OpenClaw shows to its model, though no person wrote it; "" if it is another entry.
 std::string ClaudeCodeFile::note_line(std::string_view type, std::string_view entry, std::string_view id,
                                       std::string_view time) {
   const context::Entry note = context::read_entry(type, entry);

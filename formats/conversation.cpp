@@ -26,9 +26,10 @@ namespace {
 
 constexpr std::string_view end_type = "sessiond.end";
 // Calls and results are matched in parts of a conversation, so that one of any length takes little memory. A part that
-// has the first size ends where every call has its result, or else at the second size. That is looked at now and then.
-constexpr std::size_t part_bytes = 8 << 20;
-constexpr std::size_t longest_part = 32 << 20;
+// is long enough ends where every call has its result. A part that is too long ends in any case. The writer checks that
+// every 256 KiB.
+constexpr std::size_t part_bytes = 8 << 20;     // long enough
+constexpr std::size_t longest_part = 32 << 20;  // too long
 constexpr std::size_t look_bytes = 256 << 10;
 
 // The entries that were written, and where a checkpoint finds those that it keeps.
@@ -37,9 +38,9 @@ class Places {
   std::size_t count() const { return ids_.size(); }
   const std::string& id_at(std::size_t place) const { return ids_.at(place); }
 
-  // Gives a row of an entry the next place, and an id: its own, unless a row has that already. `is_it`: the entry is
-  // found there.
-  void add(const std::string& id, std::uint64_t seq, bool is_it) {
+  // Gives a row the next place, and an id: that of its entry, unless an earlier row has it. One entry may become
+  // several rows: a checkpoint that names the entry means the row with `stands_for_entry`.
+  void add(const std::string& id, std::uint64_t seq, bool stands_for_entry) {
     std::string own = id;
     if (!used_.insert(own).second) {
       std::uint64_t& number = numbers_.try_emplace(id, 1).first->second;
@@ -47,11 +48,11 @@ class Places {
         own = fmt::format("{}.{}", id, ++number);
       } while (!used_.insert(own).second);
     }
-    if (is_it) place_of_.insert_or_assign(id, ids_.size());
+    if (stands_for_entry) place_of_.insert_or_assign(id, ids_.size());
     ids_.push_back(std::move(own));
     seqs_.push_back(seq);
   }
-  // An entry that is not there has the place of what comes behind it.
+  // Notes an entry that is left out: a checkpoint that names it means the row behind it, at `place`.
   void leave_out(const std::string& id, std::size_t place) { place_of_.insert_or_assign(id, place); }
 
   std::optional<std::size_t> of(std::string_view id) const {
@@ -161,7 +162,7 @@ class ConversationWriter final : public Writer {
     text = with_message(text, line.body);
   }
 
-  // The entry with another message. An entry that is a message itself becomes one that has it.
+  // Returns an entry with another message. An old entry is the message itself: it becomes one that has a message.
   static std::string with_message(const std::string& entry, std::string_view message) {
     const bool has_one = json::find(entry, "message").has_value();
     const std::string base = has_one ? entry : R"({"type":"message"})";
@@ -181,7 +182,8 @@ class ConversationWriter final : public Writer {
     std::set<std::uint64_t> placed;
     for (const context::Row& row : rows.all) {
       const context::Line& line = line_of(row);
-      // A message that brought results and words is found where its words are, and one of results at the first of them.
+      // A message of results and words is parted: the row with its words stands for it. A message of results alone may
+      // be parted, too: the first of them stands for it.
       const bool is_split = row.entry.role == context::Role::tool && context::read_line(line).role != row.entry.role;
       places_.add(line.id, row.seq, !row.id.empty() && !is_split && placed.insert(row.seq).second);
     }
@@ -204,7 +206,7 @@ class ConversationWriter final : public Writer {
     if (why == "tried_again") leave_out("text of a run that was tried again");
   }
 
-  // Returns whether it is an entry with which the daemon keeps its books, and names it.
+  // Returns whether it is an entry that the daemon has written for itself, and counts it as left out.
   bool is_own_note(const context::Row& row) {
     if (!row.aside || row.entry.role != context::Role::none || row.entry.checkpoint) return false;
     const std::string type = json::string_at(row.entry.message, "customType").value_or("");
@@ -213,7 +215,7 @@ class ConversationWriter final : public Writer {
     return true;
   }
 
-  // Gives the entries of this part that are not there the place of what comes behind them.
+  // Notes the entries of this part that are left out. `first`: the place of its first row.
   void note_left_out(std::size_t first) {
     std::size_t next = places_.count();
     for (const context::Line& line : lines_ | std::views::reverse) {
@@ -299,7 +301,8 @@ std::unique_ptr<Writer> write_conversation(SessionFacts facts) {
 }
 
 std::optional<End> read_end(std::string_view line) {
-  if (!line.contains(end_type) || json::string_at(line, "customType") != end_type) return {};
+  if (!line.contains(end_type) || !json::check(line)) return {};  // most; one that broke off
+  if (json::string_at(line, "customType") != end_type) return {};
   if (json::string_at(line, "type") != "custom" || json::find(line, "id")) return {};
   const std::string_view data = json::find(line, "data").value_or("{}");
   End end{.more = static_cast<std::size_t>(json::int_at(data, "more").value_or(0))};

@@ -1,4 +1,5 @@
-// A conversation as a model is to go on with it, whole: JSON lines as jsonl.hpp has them, that other programs can read.
+// A whole conversation, as another program and its model can go on with it. The form is JSON lines, as jsonl.hpp has
+// them.
 //
 // Of a transcript it has the path to the leaf, in the order of runs, each entry with the one before as its parent.
 // Messages are as people left them, and such that providers take them: every call has one result, behind it, and
@@ -22,7 +23,7 @@ namespace sessiond::formats {
 
 std::unique_ptr<Writer> write_conversation(SessionFacts facts);
 
-// What is not there, by kind.
+// How many entries were left out, by kind: "message that was deleted" 2.
 using LeftOut = std::map<std::string, std::size_t, std::less<>>;
 struct End {
   LeftOut left_out{};

@@ -44,8 +44,8 @@ struct StoredEntry {
   bool is_blocked = false;  // a hook did not let it begin
 };
 
-// What a pass is over: the entries on the path to the leaf, in the order of runs, given to message(); or all of them,
-// in the file's order, given to history().
+// message() takes a pass over the `path` to the leaf, in the order of runs. history() takes a pass over `all` entries,
+// in the file's order.
 enum class Pass : std::uint8_t { path, all };
 
 class Writer {

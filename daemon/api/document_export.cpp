@@ -169,10 +169,9 @@ void DocumentExport::skip(std::size_t entries) {
 }
 
 void DocumentExport::note_mark(const formats::StoredEntry& entry) {
-  const bool may_be = entry.line.contains("\"user\"") || entry.line.contains("sessiond.");
-  if (!entry.on_path || !may_be) return;
+  if (!entry.on_path) return;
   const formats::ReadEntry read(entry.line);
-  if (read.fields.shape == transcripts::EntryShape::unreadable) return;
+  if (read.type != "message" && read.type != "custom") return;
   auto mark = context::mark_of({.seq = entry.seq,
                                 .id = transcripts::entry_id(read.line, entry.seq),
                                 .type = read.type,

@@ -40,7 +40,7 @@ Answer<void> as_answer(Result<void> result) {
   return {};
 }
 
-// Of one that breaks off, the writer is told.
+// Writes one session. A session that breaks off is skipped: the writer names it, and the others follow.
 Answer<void> export_session_to(const Endpoint& daemon, const NamedSession& session, formats::FolderWriter& writer) {
   Lines lines(writer);
   const auto reply =

@@ -127,7 +127,8 @@ class ClaudeCode(To):
     def test_a_conversation_goes_out_in_the_order_of_its_runs(self):
         key = self.talk("runs")
         run = self.ok(self.api.post(S(key, self.agent, "runs"), {"input": {"role": "user", "text": "q1"}}), 201)
-        self.say(key, "q2", self.agent)
+        escaped = b'{"type":"message","message":{"r\\u006fle":"us\\u0065r","content":"q2"}}'
+        self.ok(self.api.request("POST", S(key, self.agent, "messages"), escaped), 201)
         finish = {"fence": run["lease"]["fence"], "status": "done", "entries": [{"role": "assistant", "text": "a1"}]}
         self.ok(self.api.post(S(key, self.agent, "runs", run["runId"], "finish"), finish), 200)
         self.export(key, "--to", "claude-code", "--cwd", "/w")

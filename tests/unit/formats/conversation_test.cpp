@@ -196,6 +196,14 @@ TEST_CASE("lines that would part the conversation for its reader do not") {
   CHECK(out.left_out == LeftOut{{"second header", 1}});
 }
 
+TEST_CASE("a last line that breaks off is not the end") {
+  const std::string last = R"({"type":"custom","customType":"sessiond.end","data":{"leftOut":{"x":2},"more":3}})";
+  REQUIRE(formats::read_end(last).has_value());
+  CHECK(formats::read_end(last)->more == 3);
+  for (std::size_t size = 0; size < last.size(); ++size)
+    CHECK_FALSE(formats::read_end(last.substr(0, size)).has_value());
+}
+
 TEST_CASE("a blank part of a message of OpenClaw is left out") {
   const Written out = written({R"({"type":"custom_message","customType":"x","id":"m","parentId":null,)"
                                R"("timestamp":"2026-01-01T00:00:00.000Z","content":[{"type":"text","text":"  "},)"

@@ -69,10 +69,10 @@ constexpr std::array<Choice, 8> choices{
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
-constexpr std::array<std::string_view, 16> imported{
+constexpr std::array<std::string_view, 17> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
     "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth",
-    "firstMessage",     "firstMessageId",   "forkedFrom",  "costMicrocents"};
+    "firstMessage",     "firstMessageId",   "forkedFrom",  "costMicrocents",  "channels"};
 
 // Fields in which the daemon keeps how a session's runs stand (policy/runs), which messages wait for an answer, and
 // from which sessions messages were copied.

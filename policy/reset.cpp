@@ -25,12 +25,12 @@ constexpr std::array<std::string_view, 29> cleared{
 
 // The fields that every reset keeps, unless they are cleared above: which session and chat this is, where its replies
 // go, which agent it has, and what that may do. A reset is no way around a guardrail.
-constexpr std::array<std::string_view, 38> identity{
+constexpr std::array<std::string_view, 39> identity{
     "sessionId", "updatedAt", "sessionStartedAt", "createdAt", "lastInteractionAt", "rev", "ephemeral", "durable",
     "previousSessions", "spawnedBy", "spawnDepth", "parentSessionKey",
     // delivery and origin
-    "channel", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId", "lastThreadId", "deliveryContext",
-    "route", "origin",
+    "channel", "channels", "provider", "lastChannel", "lastProvider", "lastTo", "lastAccountId", "lastThreadId",
+    "deliveryContext", "route", "origin",
     // the chat
     "chatType", "groupId", "subject", "groupChannel", "room", "space", "key", "agent",
     // the agent

@@ -68,7 +68,8 @@ std::string line_of(std::string_view message, bool unstamped = false);
 enum class View : std::uint8_t {
   full,  // the Message
   chat,  // only messages of user and assistant: {seq,id,timestamp,role,from?,text}, the text parts joined; edited:true
-         // with the newest text, deleted:true without a text, reactions:[{emoji,count}]
+         // with the newest text, deleted:true without a text, interrupted:true of what a run had said when it ended,
+         // attachments:[{type,name?}], reactions:[{emoji,count}]
   raw,   // {"seq":n,"line":<stored line as JSON, or as a JSON string when unreadable>}
 };
 // Shows a stored line, as Transcript returns it. Reads all forms that exist: entries of version 3, flat lines

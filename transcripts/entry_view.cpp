@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "policy/context/entry.hpp"
 #include "store/crc32.hpp"
 #include "store/utf8.hpp"
 #include "transcripts/changes.hpp"
@@ -82,14 +83,18 @@ std::optional<std::string> view_chat(const EntryFields& fields, std::string_view
   if (role != "user" && role != "assistant") return {};
   const bool edited = change != nullptr && !change->edit.empty();
   const std::string text = edited ? edited_text(*change) : spoken(message);
-  if (text.empty()) return {};
+  const std::string attachments = context::attachments_in(message);
+  if (text.empty() && attachments.empty()) return {};
   const auto from = json::find(message, "from");
   std::string out = fmt::format(R"({{"seq":{},"id":{},"timestamp":{},"role":"{}",)", seq, id, time_json(fields), role);
   if (from) out.append("\"from\":").append(*from).append(",");
-  if (change != nullptr && change->deleted)
+  if (change != nullptr && change->deleted) {
     out += R"("deleted":true)";
-  else
+  } else {
     out.append("\"text\":").append(json::quote(text)).append(edited ? ",\"edited\":true" : "");
+    if (role == "assistant" && json::string_at(message, "state") == "interrupted") out += R"(,"interrupted":true)";
+    if (!attachments.empty()) out.append(",\"attachments\":").append(attachments);
+  }
   return out.append(change == nullptr ? "" : reactions_member(*change)).append("}");
 }
 

@@ -56,12 +56,6 @@ std::string archive_json(const decide::ArchiveRecord& record) {
                      json::quote(record.reason));
 }
 
-bool sees_archive(const auth::Principal& principal, const decide::AgentState& state,
-                  const decide::ArchiveRecord& record) {
-  return principal.sees_whole_agent(state.id()) ||
-         (!record.key.empty() && sees(principal, state, record.key, record.channel));
-}
-
 // `records`: pairs of a record and whether the token may see it, newest first. Of a record that it may not see, a
 // cursor holds only the position.
 http::Response answer_page(const Api& api, const Page& page, const auto& records, std::uint64_t last_seq) {
@@ -103,8 +97,7 @@ HandlerResult of_key(Api& api, http::Request& request) {
         if (!session && records.empty() && request.principal.sees_whole_agent(path.agent))
           records = state.archives.of_id(path.target.key);
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {
-          return (record->archived_as.empty() && record->entry_as.empty()) ||
-                 !sees_archive(request.principal, state, *record);
+          return (record->archived_as.empty() && record->entry_as.empty()) || !sees(request.principal, state, *record);
         });
         if (!session && records.empty()) return std::unexpected(session.error());
         std::erase_if(records, [&](const decide::ArchiveRecord* record) {
@@ -133,7 +126,7 @@ HandlerResult of_deleted_keys(Api& api, http::Request& request) {
           const decide::ArchiveRecord& record = pair.second;
           const decide::Session* lives = record.key.empty() ? nullptr : state.find_key(record.key);
           const bool living = lives != nullptr && sees(principal, state, *lives);
-          return std::pair(&record, !living && sees_archive(principal, state, record));
+          return std::pair(&record, !living && sees(principal, state, record));
         };
         return answer_page(api, page,
                            std::ranges::subrange(all.begin(), end) | std::views::reverse | std::views::transform(shown),

@@ -3,6 +3,7 @@
 #include "daemon/api/bridge_fields.hpp"
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/tickets.hpp"
+#include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/run_commands.hpp"
 
 namespace sessiond::api {
@@ -38,13 +39,20 @@ HandlerResult agent_stream(Api& api, http::Request& request) {
   co_return co_await stream_for(api, request, {.agent = agent, .key = {}});
 }
 
-// The envelope of an event about the session of a path.
-asio::awaitable<Result<journal::Envelope>> envelope_of(Api& api, const http::Request& request,
-                                                       const SessionPath& path) {
+// The envelope of an event about the session of a path. `by_person`: a person types, who may be in one of several
+// channels that reach the session, and whose bridge does not see it.
+asio::awaitable<Result<journal::Envelope>> envelope_of(Api& api, const http::Request& request, const SessionPath& path,
+                                                       bool by_person = false) {
   co_return co_await ledger::show_of(
       api.ledger, path.agent, path.target.key, false,
       [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<journal::Envelope> {
-        TRY(const decide::Session* session, visible(state, path.target, request.principal));
+        const std::string& channel = request.principal.channel;
+        const decide::Session* session = state.find(path.target.key);
+        const bool reaches = by_person && session != nullptr && decide::is_reached_by(*session, channel) &&
+                             request.principal.sees(state.id(), session->key(), channel);
+        if (!reaches) {
+          TRY(session, visible(state, path.target, request.principal));
+        }
         seen.only(*session, path.target.key);
         journal::Envelope envelope = envelope_about(api, state, *session);
         envelope.time = store::unix_ms();
@@ -97,7 +105,7 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type,
   if (!delta) event.from = person_of(fields, "from").json;
   CO_TRY(fields.done());
   if (event.from.empty()) CO_TRY(co_await check_agent_may_tell(api, request, path));
-  CO_TRY(event.envelope, co_await envelope_of(api, request, path));
+  CO_TRY(event.envelope, co_await envelope_of(api, request, path, !event.from.empty()));
   event.envelope.type = type;
   event.envelope.topic = std::move(topic);
   if (delta && !as_sent.empty())

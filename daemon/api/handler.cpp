@@ -121,6 +121,7 @@ journal::Envelope envelope_about(const Api& api, const decide::AgentState& state
           .key = session.key(),
           .session_id = session.session_id,
           .channel = session.channel,
+          .channels = session.channels,
           .chat_type = session.chat_type,
           .lineage = api.ledger.parts().env.lineage.of(state, session)};
 }

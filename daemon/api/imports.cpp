@@ -176,7 +176,7 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
     command.files.push_back({.topic = session.transcripts[at].topic, .name = (*files)[at].name()});
   if (!request.principal.sees_everything())
     command.sees = [principal = request.principal, agent = import->agent](const decide::Session& other) {
-      return principal.sees(agent, other.key(), other.channel);
+      return principal.sees(agent, other.key(), other.audience());
     };
   CO_TRY(const auto reply,
          co_await api.ledger.commit(import->agent, {.actor = request.principal.id},

@@ -105,19 +105,15 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   std::string other_key = command.route.thread_key;
   if (co_await has_session(api, agent, other_key)) std::swap(command.route.key, other_key);
   const policy::Route route = command.route;
-  const auto refusal = [&route] {
-    return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
-  };
-  if (!request.principal.sees(agent, route.key, route.channel)) co_return refusal();
+  if (!request.principal.sees(agent, route.key, route.channel))
+    co_return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
   CO_TRY(auto requester, requester_of(request, key, message));
   if (!command.message_id.empty())
     requester.message = {.name = name_of(agent, {route.channel, command.account_id, route.peer, command.message_id}),
                          .key = route.key,
                          .other_key = other_key,
-                         .actor = request.principal.id};
-  // A conversation that channels share (session.dmScope) is in one channel at a time. A token that is confined to
-  // another channel must not take it over, since it would then see the messages. When the key itself names the token's
-  // channel, the conversation belongs to that channel.
+                         .actor = request.principal.id,
+                         .addresses = command.mentioned && !command.from_me};
   requester.in_memory = is_in_memory(api, agent, command);
   Pins pins, more_pins;
   if (!requester.in_memory) {
@@ -125,16 +121,7 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
     CO_TRY(more_pins, co_await store_media(api, command.attachments));
   }
   CO_TRY(auto client, client_of(request));
-  const ledger::Decide within = scoped(std::move(command), request.principal, {}, std::move(client));
-  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
-                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
-    const decide::Session* there = state.find_key(route.key);
-    if (there != nullptr && !sees(request.principal, state, *there) &&
-        !store::equals_nocase(store::parse_key(route.key).channel, route.channel)) {
-      return refusal();
-    }
-    return within(state, context, lines);
-  };
+  const ledger::Decide decide = scoped(std::move(command), request.principal, {}, std::move(client));
   CO_TRY(auto reply, co_await api.ledger.commit(agent, std::move(requester), decide, true));
   co_return to_response(std::move(reply));
 }
@@ -189,6 +176,7 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   auto place = ledger::find_message(api.ledger.parts(), search_for(api, request, agent, message));
   if (!place) co_return no_such_message();
   command.target.key = place->key;
+  command.channel = store::lower(store::trim(message.channel));
   command.place = std::move(*place);
   CO_TRY(auto requester, requester_of(request, key));
   Pins pins;

@@ -100,7 +100,7 @@ Result<Archived> archived_session(const decide::AgentState& state, const Session
   if (records.empty()) records = state.archives.of_id(path.target.key);
   for (const decide::ArchiveRecord* record : records | std::views::reverse) {
     if (record->key.empty() || record->purged || record->topic || decide::ending_of(*record).empty()) continue;
-    if (!sees(principal, state, record->key, record->channel)) continue;
+    if (!sees(principal, state, *record)) continue;
     if (session_id && record->session_id != *session_id) continue;
     if (archive && record->entry_as != *archive + std::string(transcripts::entry_suffix) &&
         std::ranges::find(record->archived_as, *archive) == record->archived_as.end())
@@ -113,8 +113,11 @@ Result<Archived> archived_session(const decide::AgentState& state, const Session
 // Reads the folder for the archives of a record, and the entry beside them. Blocks.
 Result<decide::RestoreSession> read_archived(const std::filesystem::path& folder, const Archived& archived) {
   const decide::ArchiveRecord& record = *archived.record;
-  decide::RestoreSession command{
-      .key = archived.key, .session_id = record.session_id, .seq = record.seq, .taken_back = archived.taken_back};
+  decide::RestoreSession command{.key = archived.key,
+                                 .session_id = record.session_id,
+                                 .seq = record.seq,
+                                 .channels = record.channels.empty() ? record.channel : record.channels,
+                                 .taken_back = archived.taken_back};
   const std::string_view ending = decide::ending_of(record);
   TRY(const auto names, transcripts::list_archives(folder, record.session_id));
   for (const std::string& name : names) {

@@ -14,14 +14,14 @@ bool sees_archives(const auth::Principal& principal, const decide::AgentState& s
   if (principal.sees_whole_agent(state.id())) return true;
   const auto records = state.archives.of_id(session_id);
   return !records.empty() && std::ranges::all_of(records, [&](const decide::ArchiveRecord* record) {
-    return !record->key.empty() && sees(principal, state, record->key, record->channel);
+    return sees(principal, state, *record);
   });
 }
 
 // Tells whether the session of an event lies within the scope, also one that the event makes.
 bool holds(const auth::Principal& principal, const decide::AgentState& state, const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
-  if (sees(principal, state, about.key, about.channel)) return true;
+  if (sees(principal, state, about.key, about.channels.empty() ? about.channel : "")) return true;
   if (principal.key.empty() || event.envelope.type != journal::EventType::session_created) return false;
   const auto parent = json::string_at(json::find(event.data, "entry").value_or("{}"), "spawnedBy");
   const decide::Session* there = parent ? state.find_key(*parent) : nullptr;
@@ -31,13 +31,13 @@ bool holds(const auth::Principal& principal, const decide::AgentState& state, co
 }  // namespace
 
 bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::Session& session) {
-  if (principal.sees(state.id(), session.key(), session.channel)) return true;
+  if (principal.sees(state.id(), session.key(), session.audience())) return true;
   return !principal.key.empty() && principal.sees_agent(state.id()) &&
          decide::descends_from(state, session, principal.key);
 }
 
 bool sees_parent(const auth::Principal& principal, std::string_view agent, const decide::Session& session) {
-  return principal.key.empty() || !principal.sees(agent, session.key(), session.channel);
+  return principal.key.empty() || !principal.sees(agent, session.key(), session.audience());
 }
 
 bool sees(const auth::Principal& principal, const decide::AgentState& state, std::string_view key,
@@ -45,6 +45,14 @@ bool sees(const auth::Principal& principal, const decide::AgentState& state, std
   if (principal.sees(state.id(), key, channel)) return true;
   const decide::Session* there = principal.key.empty() ? nullptr : state.find_key(key);
   return there != nullptr && sees(principal, state, *there);
+}
+
+bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::ArchiveRecord& record) {
+  if (principal.sees_whole_agent(state.id())) return true;
+  if (record.key.empty()) return false;
+  const decide::Session* there = state.find_key(record.key);
+  const bool is_shared = there != nullptr && !there->channels.empty();
+  return sees(principal, state, record.key, is_shared ? std::string_view() : record.audience());
 }
 
 std::unexpected<Problem> no_such_agent(std::string_view agent) {
@@ -106,11 +114,11 @@ const decide::Session* session_named(const decide::AgentState& state, const deci
 }
 
 Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal,
-                                      const decide::AgentState& state) {
+                                      const decide::AgentState& state, bool admitted) {
   if (!decided || decided->events.empty()) return decided;
   const journal::Envelope& about = decided->events.back().envelope;  // as the session is then; a decision is about one
   if (principal.sees_whole_agent(about.agent)) return decided;
-  if (!holds(principal, state, decided->events.back()))
+  if (!admitted && !holds(principal, state, decided->events.back()))
     return fail(Code::forbidden, fmt::format("{} would then lie outside this token's scope", about.key));
   for (const journal::Event& event : decided->events) {
     for (const std::string_view part : {"set", "entry"}) {

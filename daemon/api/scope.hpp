@@ -32,6 +32,8 @@ Problem as_seen(Problem problem, const http::Request& request);
 bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::Session& session);
 bool sees(const auth::Principal& principal, const decide::AgentState& state, std::string_view key,
           std::string_view channel);
+// An archive of a session that several channels reach is hidden as the session is, also if it is older than that.
+bool sees(const auth::Principal& principal, const decide::AgentState& state, const decide::ArchiveRecord& record);
 // Says whether the token may learn which session spawned this one, which it sees. Of the family of a session token only
 // the session of its key has its parent outside.
 bool sees_parent(const auth::Principal& principal, std::string_view agent, const decide::Session& session);
@@ -56,8 +58,25 @@ const decide::Session* session_named(const decide::AgentState& state, const deci
 
 // Checks what a decision would do: forbidden when it makes or changes a session so that it lies outside the token's
 // scope, is answered in another channel than the token's, or reaches another transcript through `sessionFile`.
+// `admitted`: the command may be about a session outside (admits).
 Result<decide::Decision> within_scope(Result<decide::Decision> decided, const auth::Principal& principal,
-                                      const decide::AgentState& state);
+                                      const decide::AgentState& state, bool admitted);
+
+// Returns whether a command is taken about a session that the token need not see, since several channels reach it: a
+// person's message of the token's channel (which routing gives to that session), what was done to such a message later,
+// and what the holder of a run's lease tells of the run. `there`: null when a message may make the session.
+template <class Command>
+bool admits(const auth::Principal& principal, const decide::AgentState& state, const decide::Session* there,
+            const Command& command, std::string_view actor) {
+  if constexpr (std::same_as<Command, decide::Inbound>)
+    return principal.sees(state.id(), command.route.key, command.route.channel);
+  if constexpr (std::same_as<Command, decide::ChangeMessage>)
+    return there != nullptr && principal.sees(state.id(), there->key(), command.channel);
+  if constexpr (requires { command.hold; })
+    return there != nullptr && principal.sees(state.id(), there->key(), principal.channel) &&
+           decide::held_run(state, *there, command.hold, actor).has_value();
+  return false;
+}
 
 // Decides a command within the token's scope. A command about a session that the token may not see is decided on an
 // agent without sessions, so the answer is that of an absent session; it is forbidden only when it would make a session
@@ -95,7 +114,8 @@ ledger::Decide scoped(Command command, auth::Principal principal, std::optional<
       key = command.key;
       there = session_named(state, command);
     }
-    if (there != nullptr && !sees(principal, state, *there)) {
+    const bool admitted = admits(principal, state, there, command, context.actor);
+    if (there != nullptr && !admitted && !sees(principal, state, *there)) {
       auto absent = decided_on(decide::AgentState(state.id()));
       if (!absent || absent->events.empty()) return absent;
       return fail(Code::forbidden, "this token may not make the session " + std::string(key));
@@ -104,7 +124,7 @@ ledger::Decide scoped(Command command, auth::Principal principal, std::optional<
       TRY(decide::held_run(state, *there, *run, context.actor));
       seen.run = &*run;
     }
-    return within_scope(decided_on(state), principal, state);
+    return within_scope(decided_on(state), principal, state, admitted);
   };
 }
 

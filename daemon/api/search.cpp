@@ -105,8 +105,7 @@ bool is_shown_hit(const Api& api, const auth::Principal& principal, const search
     return std::ranges::any_of(state.archives.of_id(hit.session_id), [&](const decide::ArchiveRecord* record) {
       if (record->purged || std::ranges::find(record->archived_as, hit.archive) == record->archived_as.end())
         return false;
-      return principal.sees_whole_agent(state.id()) ||
-             (!record->key.empty() && sees(principal, state, record->key, record->channel));
+      return sees(principal, state, *record);
     });
   }
   const auto found = state.by_name().find(hit.key);

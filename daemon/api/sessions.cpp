@@ -18,7 +18,7 @@ namespace {
 decide::Sees seen_by(const auth::Principal& principal, const std::string& agent) {
   if (principal.sees_everything()) return {};
   return [principal, agent](const decide::Session& session) {
-    return principal.sees(agent, session.key(), session.channel);
+    return principal.sees(agent, session.key(), session.audience());
   };
 }
 

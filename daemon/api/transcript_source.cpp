@@ -17,7 +17,7 @@ Result<std::optional<TranscriptSource>> archive_in(Api& api, const auth::Princip
                                                    const std::vector<const decide::ArchiveRecord*>& records,
                                                    const std::string& archive, std::uint64_t seq) {
   for (const decide::ArchiveRecord* record : records) {
-    if (!principal.sees_whole_agent(state.id()) && !sees(principal, state, record->key, record->channel)) continue;
+    if (!sees(principal, state, *record)) continue;
     if (record->purged || std::ranges::find(record->archived_as, archive) == record->archived_as.end()) continue;
     return TranscriptSource{
         .agent = state.id(),

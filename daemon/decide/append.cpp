@@ -419,11 +419,15 @@ class EntryAppender {
     if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(store::decimal(builder_.context().age_now));
     if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
     data.append(",\"message\":").append(written.message).append("}");
+    const std::string channel = delivers ? json::string_at(delivery_, "channel").value_or("") : "";
+    std::string about = builder_.about_channel;
+    if (delivers) builder_.about_channel = channel;
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
+    builder_.about_channel = std::move(about);
     if (read.person) builder_.out.events.back().envelope.client_list = client_list_of(context);
     if (!delivers) return;
     builder_.out.events.back().envelope.delivers = true;
-    builder_.out.events.back().envelope.delivery_channel = json::string_at(delivery_, "channel").value_or("");
+    builder_.out.events.back().envelope.delivery_channel = channel;
   }
 
   // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was

@@ -1,6 +1,7 @@
 #include "daemon/decide/approval.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace sessiond::decide {
 namespace {
@@ -8,6 +9,16 @@ namespace {
 constexpr std::size_t most_kept = 100;     // of runs that have ended
 constexpr std::size_t most_of_run = 1000;  // while a run is active
 constexpr std::size_t most_bytes = 4U << 20;
+
+constexpr std::array<std::string_view, 4> address_members{"channel", "to", "accountId", "threadId"};
+
+std::string address_in(const json::Index& members) {
+  json::ObjectWriter address;
+  for (const std::string_view member : address_members)
+    if (const auto value = members.find(member)) address.raw(member, *value);
+  std::string text = address.text();
+  return text == "{}" ? "" : text;
+}
 
 std::size_t bytes_of(const Approval& approval) { return approval.args.size() + approval.reason.size() + 512; }
 
@@ -24,6 +35,10 @@ void put_members(json::ObjectWriter& out, const Approval& approval) {
   put("source", approval.source);
   if (!approval.by.empty()) out.string("by", approval.by);
   if (!approval.reason.empty()) out.string("reason", approval.reason);
+  if (!approval.address.empty())
+    for (const std::string_view member : address_members)
+      if (const auto value = json::find(approval.address, member)) out.raw(member, *value);
+  if (approval.topic) out.string("topic", *approval.topic);
   out.integer("askedAt", approval.asked_at);
   out.integer("deadline", approval.deadline);
 }
@@ -60,6 +75,8 @@ Approval read_approval(std::string_view stored) {
           .source = text("source"),
           .by = text("by"),
           .reason = text("reason"),
+          .address = address_in(members),
+          .topic = members.string_at("topic"),
           .asked_at = number("askedAt"),
           .deadline = number("deadline"),
           .age_deadline = number("ageDeadline")};

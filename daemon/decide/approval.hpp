@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ struct Approval {
   std::string source{};     // answer, session, guardrail, default or run_ended; empty: it is open
   std::string by{};         // the token that answered
   std::string reason{};
+  std::string
+      address{};  // raw JSON object {channel,to,accountId?,threadId?}: where the run's answer goes; empty: nowhere
+  std::optional<std::string> topic{};       // of the run
   std::int64_t asked_at = 0, deadline = 0;  // ms since the epoch
   std::int64_t age_deadline = 0;            // the deadline by the clock of ages (store/journal/age_clock.hpp)
 

@@ -33,6 +33,7 @@ ArchiveRecord record_of(std::string_view line) {
           .key = text("key"),
           .session_id = text("sessionId"),
           .channel = text("channel"),
+          .channels = text("channels"),
           .reason = text("reason"),
           .topic = json::string_at(line, "topic"),
           .archived_as = names_in(json::find(line, "archivedAs").value_or("[]")),
@@ -50,6 +51,7 @@ ArchiveRecord archives_in(const journal::Event& event) {
           .key = about.key,
           .session_id = about.session_id,
           .channel = about.channel,
+          .channels = about.channels,
           .archived_as = names_in(json::find(event.data, "archivedAs").value_or("[]")),
           .entry_as = json::string_at(event.data, "entryAs").value_or(""),
           .more = static_cast<std::size_t>(std::max<std::int64_t>(more, 0))};
@@ -93,6 +95,7 @@ std::string to_line(const ArchiveRecord& record) {
   writer.string("key", record.key);
   writer.string("sessionId", record.session_id);
   writer.string("channel", record.channel);
+  if (!record.channels.empty()) writer.string("channels", record.channels);
   writer.string("reason", record.reason);
   if (record.topic) writer.string("topic", *record.topic);
   writer.raw("archivedAs", json::array_of(record.archived_as));

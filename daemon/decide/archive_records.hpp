@@ -3,7 +3,7 @@
 // A record follows from its event (session.reset, context.cleared, session.deleted, topic.deleted). Records outlive the
 // journal's retention in one file per agent, one JSON line a record:
 //   journal/archives/<agent>.jsonl
-//   {"seq","time","key","sessionId","channel","reason","topic"?,"archivedAs":[…],"entryAs"?,"purged"?}
+//   {"seq","time","key","sessionId","channel","channels"?,"reason","topic"?,"archivedAs":[…],"entryAs"?,"purged"?}
 // The lines are in journal order, except that commits which waited for a lock come later. A line is written after the
 // files were renamed; for a purge, it is durable before the files are destroyed. So if a replay finds the line, a file
 // with the old name is a newer file and is left alone.
@@ -26,12 +26,15 @@ namespace sessiond::decide {
 struct ArchiveRecord {
   std::uint64_t seq = 0;  // of the event; 0: only the archives' names are known, from a directory listing
   std::int64_t time = 0;  // ms since the epoch
-  std::string key{}, session_id{}, channel{}, reason{};
+  std::string key{}, session_id{}, channel{}, channels{}, reason{};
   std::optional<std::string> topic{};  // set: only this topic's transcript was archived
   std::vector<std::string> archived_as{};
   std::string entry_as{};  // the file that keeps the session's entry; empty: none
   std::size_t more = 0;    // archives that the event counts without their names; the file names all
   bool purged = false;
+
+  // The channel whose tokens see the archives. "": no token that is limited to a channel does.
+  std::string_view audience() const { return channels.empty() ? std::string_view(channel) : std::string_view(); }
 };
 
 // Reads the names of archives, and of the file with the entry, that an event has: it made them, or restored them.

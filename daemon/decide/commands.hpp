@@ -67,6 +67,7 @@ struct RestoreSession {
   std::vector<std::string> topics{};    // of these
   std::string entry_as{};               // the file that keeps the entry; empty: none
   std::string entry{};                  // its content; empty: a new entry is made
+  std::string channels{};               // those whose messages are in the archives, with spaces between
   std::uint64_t taken_back = 0;         // AgentState::last_taken_back before these were read
 };
 // A transcript that was staged for a session (transcripts/staged.hpp), or for one of its topics.
@@ -252,7 +253,8 @@ Result<policy::Route> route_of(const policy::RouteSettings& settings, std::strin
 struct ChangeMessage {
   enum class What : std::uint8_t { edit, remove, react };
   What what = What::edit;
-  Target target{};  // the session with the message's key, as it is now
+  Target target{};        // the session with the message's key, as it is now
+  std::string channel{};  // of the message, in lower case
   MessagePlace place{};
   std::optional<std::string> text{};  // of an edit
   std::string content{};              // raw JSON; exclusive with text

@@ -4,6 +4,7 @@
 #include "daemon/decide/approval_commands.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "policy/runs/approval.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -57,6 +58,14 @@ void rule(Approval& approval, const AskApproval& command, const Session& session
   }
 }
 
+// Returns where the run's answer goes. A session that answers in another channel does not name it, since tokens of its
+// own see the approval.
+std::string shown_address(const Session& session, const Run& run) {
+  const auto channel = json::string_at(run.reply_to, "channel");
+  const bool is_seen = channel && (!session.channels.empty() || store::equals_nocase(*channel, session.channel));
+  return is_seen ? run.reply_to : "";
+}
+
 std::string hook_input(const AskApproval& command) {
   json::ObjectWriter input;
   input.string("tool", command.tool);
@@ -83,6 +92,8 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
                     .tool = command.tool,
                     .args = command.args,
                     .call_id = command.call_id,
+                    .address = shown_address(session, *run),
+                    .topic = run->topic,
                     .asked_at = context.now,
                     .deadline = context.now + timeout,
                     .age_deadline = command.age_now + timeout};

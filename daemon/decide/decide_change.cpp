@@ -296,7 +296,9 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
     return std::move(builder.out);
   }
   const std::string data = data_of(command, place);
+  builder.about_channel = command.channel;
   TRY(const auto appended, change(builder, session, command.what, place, data, lines));
+  builder.about_channel.clear();
   if (builder.out.need) return std::move(builder.out);
   if (command.what == ChangeMessage::What::remove && place.session_id == session.session_id)
     take_deleted_off_queue(builder, session, {place.entry_id});

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
@@ -20,7 +21,7 @@ namespace {
 Result<void> check_free(const AgentState& state, const Context& context, const std::string& key) {
   const Session* there = state.find_key(key);
   if (there == nullptr) return {};
-  if (!context.sight.whole_agent && !context.sight.sees(there->key(), there->channel))
+  if (!context.sight.whole_agent && !context.sight.sees(there->key(), there->audience()))
     return fail(Code::forbidden, "this token may not make the session " + key);
   return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
 }
@@ -63,6 +64,9 @@ Result<Decision> decide(const AgentState& state, const ForkSession& command, con
     const bool of_sdk = std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end();
     if (of_origin && !of_sdk && value_of(entry, field) == nullptr) entry.put(field, std::string(*of_origin));
   }
+  const std::vector<std::string> channels = channels_of(*origin);
+  if (!channels.empty() && channels != std::vector{store::lower(store::parse_key(key).channel)})
+    entry.put("channels", json::array_of(channels));
   put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back);
   json::ObjectWriter from;
   from.string("sessionId", command.origin_id);

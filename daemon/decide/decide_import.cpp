@@ -19,7 +19,7 @@ Result<const Session*> same_session(const DecisionBuilder& builder, const std::s
   if (there == nullptr && of_id == nullptr) return nullptr;
   const auto& sight = builder.context().sight;
   const bool same = there == of_id && there->session_id == id;
-  if (!same || !(sight.whole_agent || sight.sees(there->key(), there->channel)))
+  if (!same || !(sight.whole_agent || sight.sees(there->key(), there->audience())))
     return fail(Code::session_exists, fmt::format("another session has the key {} or the id {}", key, id));
   return there;
 }

@@ -5,6 +5,8 @@
 #include <cassert>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/message_channels.hpp"
+#include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_queue.hpp"
 #include "policy/activation.hpp"
 #include "policy/context/entry.hpp"
@@ -30,6 +32,7 @@ class InboundDecision {
   }
 
   Result<Decision> run() {
+    if (context_.told_before != nullptr) return answer_again(*context_.told_before);
     if (const Delivery* own = command_.from_me ? own_unsent() : nullptr) return answer_own(*own);
     take_trigger();
     TRY(auto session, session_for_message());
@@ -61,6 +64,50 @@ class InboundDecision {
 
   Result<Decision> answer_own(const Delivery& own) {
     builder_.out.body = own_message_json(place_of(own));
+    return std::move(builder_.out);
+  }
+
+  // A message that came before, and that no run was to answer, addresses the agent now: it activates, once. Not one
+  // that people deleted, or that lies in an archived transcript.
+  Result<Decision> answer_again(const std::string& told) {
+    builder_.out.body = told;
+    const auto place = read_place(told);
+    const Session* there = place ? state_.find_key(place->key) : nullptr;
+    if (there == nullptr || place->session_id != there->session_id) return std::move(builder_.out);
+    TRY(check_open(*there));
+    const auto shown = lines_.find(shown_name(place->entry_id));
+    if (shown == lines_.end()) {
+      builder_.out.need = Need{.what = Need::What::shown,
+                               .file = AgentState::file_of(*there, place->topic),
+                               .ids = {place->entry_id},
+                               .name = state_.transcript_name_of(AgentState::file_of(*there, place->topic))};
+      return std::move(builder_.out);
+    }
+    const std::string_view message = json::find(shown->second.line, "message").value_or("");
+    if (message.empty() || json::find(message, "deleted") == "true") return std::move(builder_.out);
+    const auto author = json::string_at(json::find(message, "from").value_or("{}"), "id");
+    if (author && !command_.from.id.empty() && *author != command_.from.id) return std::move(builder_.out);
+    Session session = *there;
+    content_ = json::find(message, "content").value_or("\"\"");
+    activate_ = activates_on(members_of(session));
+    if (!activate_) return std::move(builder_.out);
+    json::Edit edit;
+    intro_ = policy::owes_intro(members_of(session));
+    if (intro_) edit.remove(std::string(policy::intro_field));
+    edit.put("needs", with_need(session.needs, place->topic, place->seq, context_.now));
+    TRY(change_entry(builder_, session, changes_of(members_of(session), std::move(edit), json::same)));
+    const std::string run = context_.rules->runs.on_inbound
+                                ? place_run(session, {.ids = {place->entry_id},
+                                                      .texts = {transcripts::text_of(content_)},
+                                                      .topic = place->topic,
+                                                      .reply_to = reply_to()})
+                                : "null";
+    if (builder_.out.need) return std::move(builder_.out);
+    json::Edit answer;
+    answer.put("activate", "true");
+    answer.put("systemIntro", intro_ ? "true" : "false");
+    answer.put("run", run);
+    builder_.out.body = json::apply(told, answer);
     return std::move(builder_.out);
   }
 
@@ -114,7 +161,7 @@ class InboundDecision {
     if (there == nullptr) {
       created_ = true;
       const json::Index none("{}");
-      json::Edit entry = metadata(none);
+      json::Edit entry = metadata(none, nullptr);
       entry.put_int("lastInteractionAt", context_.now);
       const bool owes = policy::wants_intro(route_.chat_type);
       activate_ = activates_on(none);
@@ -135,7 +182,7 @@ class InboundDecision {
       if (builder_.out.need) return session;
     }
     const json::Index& entry = members_of(session);
-    json::Edit edit = metadata(entry);
+    json::Edit edit = metadata(entry, &session);
     activate_ = activates_on(entry);
     intro_ = activate_ && policy::owes_intro(entry);
     if (intro_) edit.remove(std::string(policy::intro_field));
@@ -156,7 +203,7 @@ class InboundDecision {
   }
 
   // Returns what the message says about its conversation.
-  json::Edit metadata(const json::Index& entry) const {
+  json::Edit metadata(const json::Index& entry, const Session* there) const {
     json::Edit edit;
     const auto put = [&edit](std::string_view field, std::string_view text) {
       if (!text.empty()) edit.put_string(std::string(field), text);
@@ -164,6 +211,7 @@ class InboundDecision {
     put("channel", route_.channel);
     put("chatType", route_.chat_type);
     if (!entry.find("origin")) edit.put("origin", origin());
+    put_channels(edit, there);
     if (route_.chat_type != "direct") {
       put("groupId", command_.peer);
       put("subject", command_.names.subject);
@@ -180,6 +228,16 @@ class InboundDecision {
     if (!command_.thread_id.empty()) delivery.thread_id = command_.thread_id;
     delivery::write_delivery(edit, entry, delivery);
     return edit;
+  }
+
+  // Names the channels whose messages reached the session, where origin and the last channel do not say the same.
+  void put_channels(json::Edit& edit, const Session* there) const {
+    auto channels = there != nullptr ? channels_of(*there) : std::vector<std::string>();
+    if (std::ranges::find(channels, route_.channel) != channels.end()) return;
+    const std::string provider = store::lower(store::trim(command_.provider));
+    const bool other_provider = !provider.empty() && provider != route_.channel;
+    channels.push_back(route_.channel);
+    if (channels.size() > 1 || other_provider) edit.put("channels", json::array_of(channels));
   }
 
   std::string origin() const {
@@ -235,13 +293,21 @@ class InboundDecision {
       append.needs_answer = activate_;
       append.entries.push_back(std::move(*message));
       first_event_ = builder_.out.events.size();
+      builder_.about_channel = route_.channel;
       TRY(auto done, append_entries(builder_, session, append, lines_, fresh));
+      builder_.about_channel.clear();
       if (builder_.out.need) return std::move(builder_.out);
       appended = std::move(done);
     }
     const bool answers = appended && activate_ && context_.rules->runs.on_inbound;
     if (answers) take_counters(builder_, session, first_event_);  // a run changes the entry further
-    const std::string run = answers ? place_run(session, *appended) : "null";
+    const std::string run =
+        answers ? place_run(session, {.ids = appended->ids,
+                                      .texts = {(command_.from_me ? std::string(context::owner_mark) : "") +
+                                                (content_.empty() ? text_ : transcripts::text_of(content_))},
+                                      .topic = command_.topic,
+                                      .reply_to = reply_to()})
+                : "null";
     if (builder_.out.need) return std::move(builder_.out);
     if (appended) tell(send, run);
     std::string& body = builder_.out.body;
@@ -293,15 +359,10 @@ class InboundDecision {
   }
 
   // Makes the run that answers the message. Returns the member `run` of the reply.
-  std::string place_run(Session& session, const AppendResult& appended) {
+  std::string place_run(Session& session, const RunInput& input) {
     const auto refused = [](Code code) { return fmt::format(R"({{"refused":"{}"}})", name(code)); };
     const SessionRuns* runs = created_ || !reset_reason_.empty() ? nullptr : state_.runs.find(session.key());
     const runs::QueueRules rules = runs::queue_rules(members_of(session));
-    RunInput input{.ids = appended.ids,
-                   .texts = {(command_.from_me ? std::string(context::owner_mark) : "") +
-                             (content_.empty() ? text_ : transcripts::text_of(content_))},
-                   .topic = command_.topic,
-                   .reply_to = reply_to()};
     Run run;
     run.id = context_.ids->uuid();  // that of a run which it joins takes its place
     if (const auto cap = cap_reached(session, members_of(session), state_.id(), *context_.rules)) {

@@ -13,10 +13,9 @@ namespace sessiond::decide {
 namespace {
 
 // A session that only names what an event is about.
-Session shell(const std::string& key, const std::string& session_id, const std::string& channel = {}) {
+Session shell(const std::string& key, const std::string& session_id) {
   json::ObjectWriter entry;
   entry.string("sessionId", session_id);
-  if (!channel.empty()) entry.string("channel", channel);
   return {key, std::make_shared<const std::string>(entry.text())};
 }
 
@@ -53,8 +52,10 @@ Result<Decision> decide(const AgentState& state, const DestroyArchive& command, 
   if (!command.entry_as.empty()) more += ",\"entryAs\":" + json::quote(command.entry_as);
   if (state.find_session_id(command.session_id) == nullptr && !state.archives.has_archives(command.session_id, *there))
     more += ",\"log\":true";  // the last of the id: what lies beside it goes, too
-  emit_archives(builder, journal::EventType::archive_destroyed,
-                shell((*there)->key, command.session_id, (*there)->channel), command.archives, more);
+  Session about = shell((*there)->key, command.session_id);
+  if (!(*there)->channel.empty()) about.channel = (*there)->channel;
+  about.channels = (*there)->channels;
+  emit_archives(builder, journal::EventType::archive_destroyed, about, command.archives, more);
   return std::move(builder.out);
 }
 

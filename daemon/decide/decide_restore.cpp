@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
@@ -27,6 +28,8 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   edit.put_string("sessionId", command.session_id);
   edit.put_int("updatedAt", context.now);
   if (command.entry.empty()) edit.put_int("createdAt", context.now);
+  if (command.entry.empty() && !command.channels.empty() && store::parse_key(command.key).channel.empty())
+    edit.put("channels", json::array_of(MessageChannels::names_in(command.channels)));
   if (std::string earlier = earlier_sessions(builder, command.key, command.session_id); !earlier.empty()) {
     edit.put("previousSessions", std::move(earlier));
   } else {
@@ -66,7 +69,8 @@ std::vector<std::string> leave_out_sdk_session(std::string& entry) {
 Result<Decision> decide(const AgentState& state, const RestoreSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
   const Session* there = state.find_key(command.key);
-  const bool seen = there != nullptr && (context.sight.whole_agent || context.sight.sees(there->key(), there->channel));
+  const bool seen =
+      there != nullptr && (context.sight.whole_agent || context.sight.sees(there->key(), there->audience()));
   if (seen)
     return fail(Code::session_exists, fmt::format("there is a session {} now: reset or delete it first", there->key()));
   if (there != nullptr || !is_recorded(state, command))

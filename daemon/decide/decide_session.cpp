@@ -46,6 +46,15 @@ bool only_tells_creation(const json::Edit& edit, const Session& session) {
          edit.set.front().value == std::to_string(session.created_at);
 }
 
+// Refuses other channels than the session has. Who sees the whole agent may bring a session that another daemon had.
+Result<void> check_channels(const Session* there, const Context& context, const json::Edit& edit) {
+  const std::string* named = value_of(edit, "channels");
+  if (named == nullptr || (there == nullptr && context.sight.whole_agent)) return {};
+  const auto has = there != nullptr ? json::find(*there->entry(), "channels") : std::nullopt;
+  if (has && json::same(*has, *named)) return {};
+  return fail_at("/channels", "is read-only");
+}
+
 }  // namespace
 
 Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
@@ -148,6 +157,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
                                                        fmt::join(command.target.if_match, ", "), command.target.key));
   }
   TRY(const auto key, there != nullptr ? there->key() : store::canonical_key(command.target.key, state.id()));
+  TRY(check_channels(there, context, edit));
   TRY(check_whole_entry(builder, there, key, command.sees, edit));
   if (builder.out.need) return std::move(builder.out);
   if (there == nullptr) {

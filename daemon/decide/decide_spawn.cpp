@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
 #include "policy/runs/entry_fields.hpp"
@@ -111,6 +112,7 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
   if (command.below_parent && !parent.channel.empty() && value_of(edit, "channel") == nullptr)
     edit.put_string("channel", parent.channel);
   put_parent(edit, parent, depth);
+  if (!parent.channels.empty()) edit.put("channels", json::array_of(channels_of(parent)));
   TRY(runs::inherit_policy(*parent.entry(), edit, context.sight.sets_policy));
   for (const std::string& field : context.rules->require_fields) {
     if (std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end()) continue;  // the parent's own

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "daemon/decide/message_channels.hpp"
 #include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/number.hpp"
@@ -91,6 +92,10 @@ std::string DecisionBuilder::as_of() const {
 
 void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,
                            const std::optional<std::string>& topic, std::optional<json::Edit> edit) {
+  using enum journal::EventType;
+  const bool told =
+      !session.channels.empty() && !about_channel.empty() &&
+      (type == message_appended || type == message_edited || type == message_deleted || type == message_reacted);
   out.events.push_back(
       journal::make_event({.seq = next_seq(),
                            .time = context_.now,
@@ -98,7 +103,8 @@ void DecisionBuilder::emit(journal::EventType type, const Session& session, std:
                            .agent = state_.id(),
                            .key = session.key(),
                            .session_id = session.session_id,
-                           .channel = session.channel,
+                           .channel = told ? about_channel : session.channel,
+                           .channels = told ? "" : session.channels,
                            .chat_type = session.chat_type,
                            .lineage = context_.lineage != nullptr ? context_.lineage->of(state_, session) : "",
                            .topic = topic,
@@ -109,6 +115,7 @@ void DecisionBuilder::emit(journal::EventType type, const Session& session, std:
 }
 
 void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventType type, std::string_view more) {
+  keep_channels(session, edit, context_.source == "external");
   std::string data;
   json::ObjectWriter writer(data);
   if (!more.empty()) data.append(more).append(",");

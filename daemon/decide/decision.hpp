@@ -114,6 +114,9 @@ struct Context {
   // Empty: none is known.
   std::function<std::optional<MessagePlace>(const std::string& name, std::string_view key, std::uint64_t after)>
       find_echo{};
+  // The reply to the first telling of an inbound message, which addressed nobody; it is told again, and does now. Null:
+  // it is new.
+  const std::string* told_before = nullptr;
   // Returns where the agent's transcripts lie, absolute and with its '/'. Empty: nobody else is to find them.
   std::function<std::string()> sessions_dir{};
   Sight sight{};
@@ -205,6 +208,9 @@ class DecisionBuilder {
               std::string_view more = {});
 
   Decision out;
+  // While the events of a platform's message are made, its channel: tokens of that see them also in a session that
+  // several channels reach, and that they do not see. Else empty.
+  std::string about_channel{};
 
  private:
   const AgentState& state_;

@@ -106,6 +106,7 @@ std::optional<Delivery> made_delivery(const journal::Event& event) {
   put_raw(out, "seq", json::find(message, "seq").value_or(""));
   out.string_or_null("topic", event.envelope.topic);
   put_raw(out, "messageId", json::find(message, "id").value_or(""));
+  if (const auto run = data.string_at("runId")) out.string("runId", *run);
   for (const std::string_view member : {"channel", "to", "accountId", "threadId"})
     put_raw(out, member, about.find(member).value_or(""));
   if (!sendable.text.empty()) out.string("text", sendable.text);

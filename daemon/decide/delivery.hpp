@@ -23,8 +23,8 @@ struct Delivery {
   std::string account_id{};
   std::string conversation{};  // channel, accountId, to and threadId as one text
   std::string message{};       // message_name() of what it sends
-  // The members that never change, of a JSON object: deliveryId, agent, key, sessionId, seq, topic, messageId, the
-  // address, text, content, mediaUrls, createdAt.
+  // The members that never change, of a JSON object: deliveryId, agent, key, sessionId, seq, topic, messageId,
+  // runId, the address, text, content, mediaUrls, createdAt.
   std::string fixed{};
   std::uint64_t order = 0;          // the seq of the event that made it
   std::int64_t created_at = 0;      // ms since the epoch, as all below; of one that was queued again: when it was

@@ -44,7 +44,8 @@ bool sees_archives(const AgentState& state, const Context& context, const std::s
   const auto ending = [](std::string_view name) { return name.substr(std::min(name.rfind(".jsonl."), name.size())); };
   std::set<std::string_view> seen;
   for (const ArchiveRecord* record : state.archives.of_id(id)) {
-    if (record->key != key && (record->key.empty() || !context.sight.sees(record->key, record->channel))) return false;
+    if (record->key != key && (record->key.empty() || !context.sight.sees(record->key, record->audience())))
+      return false;
     for (const std::string& name : record->archived_as) seen.insert(ending(name));
   }
   return std::ranges::all_of(on_disk, [&](const std::string& name) { return seen.contains(ending(name)); });
@@ -115,7 +116,7 @@ std::string earlier_sessions(const DecisionBuilder& builder, std::string_view ke
   std::size_t count = 0;
   for (const ArchiveRecord* record : state.archives.of_key(key) | std::views::reverse) {
     if (record->purged || record->topic || record->session_id == except) continue;
-    if (!context.sight.whole_agent && !context.sight.sees(record->key, record->channel)) continue;
+    if (!context.sight.whole_agent && !context.sight.sees(record->key, record->audience())) continue;
     const std::string one = history_json(*record);
     if (count++ == limits::previous_sessions || list.size() + one.size() > limits::previous_bytes) break;
     list.append(list.empty() ? "[" : ",").append(one);

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "policy/usage.hpp"
 #include "store/names.hpp"
@@ -31,10 +32,10 @@ constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Ses
                                                               {"name", &Session::name},
                                                               {"slug", &Session::slug},
                                                               {"spawnedBy", &Session::spawned_by}}};
-// The members that channel, chat_type, created_at, started_at and sdk_session_id are made of: of several, or of one and
-// the key.
-constexpr std::array<std::string_view, 10> joined{
-    "channel",   "provider",         "lastChannel",  "lastProvider",       "chatType",
+// The members that channel, channels, chat_type, created_at, started_at and sdk_session_id are made of: of several, or
+// of one and the key.
+constexpr std::array<std::string_view, 12> joined{
+    "channel",   "provider",         "lastChannel",  "lastProvider",       "origin",       "channels", "chatType",
     "createdAt", "sessionStartedAt", "sdkSessionId", "claudeCliSessionId", "cliSessionIds"};
 
 std::vector<std::string> read_copied_from(std::string_view value) {
@@ -143,7 +144,7 @@ void Session::take_field(std::string_view field, std::string_view value) {
 
 void Session::read_fields() {
   static_cast<Counters&>(*this) = {};
-  session_id = session_file = channel = chat_type = label = name = slug = spawned_by = needs = {};
+  session_id = session_file = channel = chat_type = label = name = slug = spawned_by = needs = channels = {};
   copied_from.clear();
   archived_at = last_interaction_at = started_at = {};
   rev = 0;
@@ -153,6 +154,7 @@ void Session::read_fields() {
   has_first_message = false;
   std::string legacy_channel;
   std::string last_channel;
+  MessageChannels reached;
   SdkSessionId sdk;
   for (const json::Member& member : json::members(*entry_)) {
     // Foreign entries may spell a name with escapes: "upd\u0061tedAt" is one of ours.
@@ -165,6 +167,10 @@ void Session::read_fields() {
       legacy_channel = lowered();
     else if (field == "lastChannel" || (field == "lastProvider" && last_channel.empty()))
       last_channel = lowered();
+    else if (field == "origin")
+      reached.take_origin(member.value);
+    else if (field == "channels")
+      reached.take_named(member.value);
     else if (field == "chatType")
       chat_type = json::as_string(member.value).value_or("");
     else if (field == "createdAt")
@@ -179,7 +185,9 @@ void Session::read_fields() {
   if (channel.empty()) channel = legacy_channel;
   const store::KeyParts parts = store::parse_key(key());
   if (channel.empty()) channel = store::lower(parts.channel);
+  if (channel.empty() && reached.named().size() == 1) channel = reached.named().front();
   if (channel.empty()) channel = last_channel;
+  channels = MessageChannels::text_of(reached.list(last_channel, channel));
   if (chat_type.empty()) chat_type = store::lower(parts.chat_type);
   // If the entry does not say when it was made, a time is chosen once and kept.
   if (!started_at && created_at != 0) started_at = created_at;

@@ -50,6 +50,8 @@ class Session : public Counters, public Linked, public Times {
   // The topic whose transcript is the session's own: that of its key, or its thread, if sessionFile names the thread's
   // transcript as OpenClaw does (<sessionId>-topic-<thread>.jsonl). "" for none.
   std::string own_topic() const;
+  // The channel whose tokens see it. "": no token that is limited to a channel does, since it has messages of several.
+  std::string_view audience() const { return channels.empty() ? std::string_view(channel) : std::string_view(); }
   const sessions::RawEntry& entry() const;  // a compact JSON object, with the counters
   // The members of entry() that the API shows. Kept until the entry changes: 16 bytes of a session, and about 110 more
   // of one that was shown.
@@ -64,6 +66,7 @@ class Session : public Counters, public Linked, public Times {
   std::string sdk_session_id;            // of the Claude Agent SDK, by sdk_session.hpp
   std::vector<std::string> copied_from;  // ids of the sessions in which its messages were first written; each once
   std::string needs;                     // raw JSON: the messages that wait for an answer (needs.hpp)
+  std::string channels;  // those whose messages reached it, if they are several, as in an Envelope; else empty
   std::uint64_t rev = 0;
   bool ephemeral = false;
   bool has_first_message = false;  // firstMessage: how the conversation began

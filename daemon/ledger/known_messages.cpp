@@ -64,11 +64,18 @@ Result<KnownMessage> known_message(const LedgerParts& parts, const MessageName& 
   };
   auto first = find_answer(parts, shared);
   const bool is_free = !first || is_here(*first);
-  const auto known_as = [](answers::Answer answer) {
-    const bool own = !is_reply(answer);
-    if (const auto place = own ? decide::read_place(answer.body) : std::nullopt)
+  const auto known_as = [&](answers::Answer answer) {
+    KnownMessage known{.own = !is_reply(answer)};
+    if (const auto place = known.own ? decide::read_place(answer.body) : std::nullopt)
       answer.body = decide::own_message_json(*place);
-    return KnownMessage{.answer = std::move(answer), .own = own};
+    known.is_open = !known.own && wanted.addresses && json::find(answer.body, "activate") == "false";
+    if (known.is_open) {
+      known.scopes = {answer.scope};
+      in_flight.add(of_session);
+      in_flight.add(answer.scope);
+    }
+    known.answer = std::move(answer);
+    return known;
   };
   if (first && is_free) return known_as(*std::move(first));
   for (const std::string& key : {wanted.key, wanted.other_key})

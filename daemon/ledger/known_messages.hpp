@@ -45,10 +45,12 @@ struct MessageName {
   std::string key{};        // of the session that the message belongs to
   std::string other_key{};  // of one that may have had the same conversation; empty: none
   std::string actor{};      // token id
+  bool addresses = false;  // it addresses the agent: one that came before without that, and began no run, may begin one
 };
 struct KnownMessage {
   std::optional<answers::Answer> answer{};  // durable; nothing: the message is new
   bool own = false;                         // it is a message of the agent, which went out
+  bool is_open = false;                     // it addressed nobody, and does now: the answer is made again
   std::vector<answers::Digest> scopes{};    // under which its answer is to be kept
 };
 // idempotency_in_flight when the same message is being committed. Marks the scopes of a new one as in flight.

@@ -74,12 +74,22 @@ asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, cons
 }
 
 // The answer to a message that came before, or that the agent has sent.
-Reply duplicate(const KnownMessage& known) {
-  Reply reply{.status = 200, .body = known.answer->body};
-  if (known.own) return reply;
-  reply.body.pop_back();
-  reply.body += R"(,"duplicate":true})";
-  return reply;
+Reply duplicate(std::string body, bool own) {
+  if (!own) {
+    body.pop_back();
+    body += R"(,"duplicate":true})";
+  }
+  return {.status = 200, .body = std::move(body)};
+}
+
+// Lets a decision know what was answered when its message came first.
+Decide deciding_again(Decide decide, std::string told) {
+  return [decide = std::move(decide), told = std::move(told)](
+             const decide::AgentState& state, const decide::Context& context, const decide::FetchedLines& lines) {
+    decide::Context again = context;
+    again.told_before = &told;
+    return decide(state, again, lines);
+  };
 }
 
 // Finds the answer that is kept for a request, of a durable session or an ephemeral one.
@@ -147,14 +157,17 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
       CO_TRY(const auto known, kept_answer(parts, under.scopes.front(), intent.request));
       if (known) co_return replay(*known);
     }
+    std::optional<std::string> told_before;
     InFlight::Table nothing;  // this is decided and applied without a wait
     InFlight in_flight(nothing);
     if (!intent.message.name.empty()) {
       CO_TRY(const KnownMessage known, known_message(parts, intent.message, in_flight));
-      if (known.answer) co_return duplicate(known);
+      if (known.answer && !known.is_open) co_return duplicate(known.answer->body, known.own);
+      if (known.is_open) told_before = known.answer->body;
       under.message = known.scopes;
     }
-    CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, decide, facts));
+    CO_TRY(auto decision, parts.memory.decide(agent, intent.actor,
+                                              told_before ? deciding_again(decide, *told_before) : decide, facts));
     if (decision.need) {
       if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
       CO_TRY(co_await parts.memory.fetch(agent, *decision.need, facts));
@@ -167,6 +180,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     }
     keep_sent(parts, decision, intent.actor, under, in_flight);
     parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
+    if (told_before) co_return duplicate(std::move(decision.body), false);
     co_return Reply{.status = decision.status,
                     .body = std::move(decision.body),
                     .etag = std::move(decision.etag),
@@ -180,6 +194,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   if (intent.in_memory)
     co_return co_await commit_in_memory(parts_, std::move(agent), std::move(intent), std::move(decide));
   KeptUnder under{.request = intent.request};
+  std::optional<std::string> told_before;  // when the message of the request came first
   auto in_flight = std::make_shared<InFlight>(in_flight_);
   if (intent.scope) {
     under.scopes = co_await scopes_of(parts_, agent, *intent.scope);
@@ -195,9 +210,12 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   }
   if (!intent.message.name.empty()) {
     CO_TRY(const KnownMessage known, known_message(parts_, intent.message, *in_flight));
-    if (known.answer) {
+    if (known.is_open) {
+      told_before = known.answer->body;
+      decide = deciding_again(std::move(decide), *told_before);
+    } else if (known.answer) {
       if (parts_.env.rules.shared) CO_TRY(co_await parts_.flusher.wait_until_written(agent));
-      Reply reply = duplicate(known);
+      Reply reply = duplicate(known.answer->body, known.own);
       decide::Decision again;
       again.body = reply.body;
       for (const answers::Answer& answer : answers_of(under, again, parts_.commits.clock()))
@@ -297,10 +315,11 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   // A commit without events journals nothing: its answer is kept as soon as the state is durable.
   std::vector<answers::Answer> unstored;
   if (!committed) unstored = answers_of(under, decision, parts_.commits.clock());
-  Reply reply{.status = decision.status,
-              .body = std::move(decision.body),
-              .etag = std::move(decision.etag),
-              .location = std::move(decision.location)};
+  Reply reply = told_before ? duplicate(std::move(decision.body), false)
+                            : Reply{.status = decision.status,
+                                    .body = std::move(decision.body),
+                                    .etag = std::move(decision.etag),
+                                    .location = std::move(decision.location)};
   if (intent.respond_async && committed) {
     reply.status = 202;
     parts_.env.background.run(

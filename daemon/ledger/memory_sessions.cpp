@@ -312,6 +312,7 @@ void MemorySessions::remove(Agent& agent, const decide::Session& session, std::s
                                                     .key = session.key(),
                                                     .session_id = session.session_id,
                                                     .channel = session.channel,
+                                                    .channels = session.channels,
                                                     .chat_type = session.chat_type,
                                                     .lineage = env_.lineage.of(agent.state, session),
                                                     .actor = "sessiond",

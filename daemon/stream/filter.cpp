@@ -120,7 +120,7 @@ std::string EventFilter::json(const StreamScope& scope) const {
 }
 
 bool StreamView::sees(const journal::Envelope& event) const {
-  if (!event.key.empty() && principal.sees(event.agent, event.key, event.about_channel())) {
+  if (!event.key.empty() && principal.sees(event.agent, event.key, event.audience())) {
     const bool names_parent = event.type == journal::EventType::session_created && !event.lineage.empty();
     return lineage.empty() || !names_parent;  // a session token sees no parent of its session
   }

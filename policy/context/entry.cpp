@@ -299,6 +299,17 @@ void fit_words(Entry& entry, Content& content, std::string_view said, std::strin
   entry.tokens = size.tokens();
 }
 
+// Of an attachment, or a part that is a file.
+bool is_image_item(std::string_view item) {
+  return is_object(item) && is_image(json::string_at(item, "type").value_or(""));
+}
+std::string name_of_item(std::string_view item) {
+  if (!is_object(item)) return {};
+  for (const std::string_view member : {"name", "fileName", "filename"})
+    if (auto name = json::string_at(item, member); name && !name->empty()) return *name;
+  return {};
+}
+
 // Returns whether the content is the error that its program reports, and nothing that a model said.
 bool is_report_of(std::string_view error, std::string_view content) {
   if (!is_string(error) || is_white(error)) return false;
@@ -417,20 +428,32 @@ bool is_blank(std::string_view content) {
   return content.empty() || content == "null";
 }
 
+std::string attachments_in(std::string_view message) {
+  std::string out;
+  const auto add = [&out](std::string_view item) {
+    json::ObjectWriter one;
+    one.string("type", is_image_item(item) ? "image" : "file");
+    if (const std::string name = name_of_item(item); !name.empty()) one.string("name", name);
+    out.append(out.empty() ? "[" : ",").append(one.text());
+  };
+  const auto content = json::find(message, "content").value_or("");
+  if (is_array(content))
+    for (const std::string_view part : json::elements(content)) {
+      const std::string type = is_object(part) ? json::string_at(part, "type").value_or("") : "";
+      if (is_image(type) || is_file(type)) add(part);
+    }
+  const auto attachments = json::find(message, "attachments").value_or("");
+  if (is_array(attachments))
+    for (const std::string_view attachment : json::elements(attachments)) add(attachment);
+  return out.empty() ? out : out + "]";
+}
+
 std::string names_of_attachments(std::string_view attachments) {
   std::string names;
   for (const std::string_view attachment : json::elements(attachments)) {
     if (!names.empty()) names += '\n';
-    if (!is_object(attachment)) {
-      names += "[file]";
-      continue;
-    }
-    std::string name;
-    for (const std::string_view member : {"name", "fileName", "filename"})
-      if (name.empty()) name = json::string_at(attachment, member).value_or("");
-    names += is_image(json::string_at(attachment, "type").value_or("")) ? "[image]"
-             : name.empty()                                             ? "[file]"
-                                                                        : "[file: " + name + "]";
+    const std::string name = name_of_item(attachment);
+    names += is_image_item(attachment) ? "[image]" : name.empty() ? "[file]" : "[file: " + name + "]";
   }
   return names;
 }

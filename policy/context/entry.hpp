@@ -108,6 +108,9 @@ bool is_blank(std::string_view content);
 // Returns whether it is a part with a text of nothing but white space.
 bool is_blank_text(std::string_view part);
 
+// Returns what a message has beside its words, parts of its content and attachments alike, as JSON:
+// [{"type":"image"},{"type":"file","name":"report.pdf"}]; "" if there is nothing.
+std::string attachments_in(std::string_view message);
 // Returns a line for each attachment of a message that has no text: "[image]", "[file: report.pdf]".
 std::string names_of_attachments(std::string_view attachments);
 inline constexpr std::string_view no_output = "(no output)";  // in place of a result that is blank

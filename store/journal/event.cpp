@@ -30,15 +30,16 @@ struct Text {
   std::string Envelope::* field;
 };
 // The members that are left out when they are empty: those before `topic`, and those after it.
-constexpr std::array<Text, 8> texts{{{"agent", &Envelope::agent},
+constexpr std::array<Text, 9> texts{{{"agent", &Envelope::agent},
                                      {"key", &Envelope::key},
                                      {"sessionId", &Envelope::session_id},
                                      {"channel", &Envelope::channel},
+                                     {"channels", &Envelope::channels},
                                      {"chatType", &Envelope::chat_type},
                                      {"lineage", &Envelope::lineage},
                                      {"actor", &Envelope::actor},
                                      {"source", &Envelope::source}}};
-constexpr std::size_t before_topic = 6;
+constexpr std::size_t before_topic = 7;
 
 }  // namespace
 

@@ -95,6 +95,9 @@ struct Envelope {
   std::string key{};    // empty: the event concerns the whole agent
   std::string session_id{};
   std::string channel{};
+  // Names of the channels whose messages reached the session, with spaces between, if they are several; else empty, and
+  // with the event of a message that came in, which concerns its own channel.
+  std::string channels{};
   std::string chat_type{};
   // The sessions that it descends from, nearest first: decide::Lineage::tag of each, with spaces between.
   std::string lineage{};
@@ -108,6 +111,10 @@ struct Envelope {
 
   // The channel that the event is about: where a message is sent to, else that of the session.
   const std::string& about_channel() const { return delivery_channel.empty() ? channel : delivery_channel; }
+  // The channel whose tokens see the event. "": no token that is limited to a channel does.
+  std::string_view audience() const {
+    return delivery_channel.empty() && !channels.empty() ? std::string_view() : std::string_view(about_channel());
+  }
 };
 
 struct Event {

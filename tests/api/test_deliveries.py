@@ -575,6 +575,21 @@ class Deliveries(Case):
         self.problem(refused, 403, "policy_denied")
         self.assertEqual(self.say(key, api=api)["delivery"]["channel"], "discord")
 
+    def test_a_delivery_names_the_run_that_said_it(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        api = daemon.client()
+        self.claim(204, api=api, channel="slack")
+        key = self.inbound(api=api, channel="slack", peer="u1", text="question")["sessionKey"]
+        run = self.ok(api.post("/v1/agents/main/runs/claim", {"waitMs": 5000}), 200)
+        finish = {"fence": run["lease"]["fence"], "status": "done", "entries": [{"role": "assistant", "text": "answer"}]}
+        self.ok(api.post(S(key, "main", "runs", run["runId"], "finish"), finish), 200)
+        self.say(key, "by hand", api=api)
+        daemon.restart(kill=True)
+        for wanted in (run["runId"], None):
+            delivery, = self.claim(api=daemon.client(), channel="slack", limit=1)
+            self.assertEqual(delivery.get("runId"), wanted)
+            self.act(delivery, "ack", {"attempt": delivery["attempt"]}, api=daemon.client())
+
     def test_a_waiting_claim_is_woken_by_what_it_covers(self):
         key = self.session(accountId="a")
         got, begun = {}, time.monotonic()

@@ -1,5 +1,6 @@
 """POST /v1/inbound: one durable commit from a platform's event to a session, its metadata and its message."""
 
+import json
 import time
 
 from harness.case import Case, S, text_of, uid
@@ -285,6 +286,59 @@ class Activation(Case):
         self.ok(self.api.patch(S(key), {"groupActivation": "mention"}), 200)
         self.assertFalse(say()["activate"])
         self.assertTrue(say(activate=True)["activate"], "the bridge may say so itself")
+
+    def test_the_second_telling_that_addresses_the_agent_activates_a_message_once(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        peer = "G" + uid()
+
+        def tell(status=200, **more):
+            return self.inbound(api=daemon.client(), status=status, chatType="group", peer=peer, messageId="m1", text="@bot hi", **more)
+
+        first = tell(201)
+        self.assertEqual((first["activate"], first["run"]), (False, None))
+        self.assertEqual((tell()["activate"], tell()["duplicate"]), (False, True))
+        daemon.restart(kill=True)
+        second = tell(mentioned=True)
+        self.assertEqual([second[name] for name in ("activate", "duplicate", "messageId", "seq")], [True, True, first["messageId"], first["seq"]])
+        daemon.restart(kill=True)
+        for more in ({"mentioned": True}, {}):
+            self.assertEqual(tell(**more), {**second, "asOf": second["asOf"]})
+        key, api = first["sessionKey"], daemon.client()
+        run = self.ok(api.post("/v1/agents/main/runs/claim", {"waitMs": 5000}), 200)
+        self.assertEqual((run["runId"], run["input"]), (second["run"]["runId"], [first["messageId"]]))
+        self.assertEqual(self.ok(api.get("/v1/sessions?needs=answer"), 200)["data"][0]["key"], key)
+        self.assertEqual(self.texts(key, api=api), ["@bot hi"])
+
+    def test_what_another_person_says_under_the_same_id_activates_nobody_elses_message(self):
+        body = {"chatType": "group", "peer": "G" + uid(), "messageId": "m1"}
+        self.inbound(**body, **{"from": {"id": "1"}}, text="first")
+        again = self.inbound(status=200, **body, **{"from": {"id": "2"}}, text="second", mentioned=True)
+        self.assertEqual((again["activate"], again["run"]), (False, None))
+
+    def test_both_tellings_in_one_request_in_any_order_begin_one_run(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        for order in ((False, True), (True, False), (False, True, True)):
+            peer = "G" + uid()
+            body = {"channel": "slack", "chatType": "group", "peer": peer, "messageId": "m1", "text": "@bot hi"}
+            results = self.ok(daemon.client().post("/v1/inbound", [{**body, "mentioned": mentioned} for mentioned in order]), 200)["results"]
+            self.assertEqual(len({json.dumps(result["run"]) for result in results if result["activate"]}), 1, results)
+            runs = self.ok(daemon.client().get(S(results[0]["sessionKey"], "main", "runs")), 200)["data"]
+            self.assertEqual(len(runs), 1, order)
+
+    def test_a_second_telling_activates_nothing_that_is_deleted_or_archived(self):
+        daemon = self.spawn({"runs": {"onInbound": True}})
+        api = daemon.client()
+        for what in ("deleted", "reset", "fromMe"):
+            peer = "G" + uid()
+            tell = lambda status=200, **more: self.inbound(api=api, status=status, chatType="group", peer=peer, messageId="m1", text="hi", **more)  # noqa: E731, B023
+            key = tell(201)["sessionKey"]
+            if what == "deleted":
+                self.ok(api.post("/v1/inbound/deletes", {"channel": "slack", "peer": peer, "messageId": "m1"}), 201)
+            if what == "reset":
+                self.ok(api.post(S(key, "main", "reset"), {}), 200)
+            told = tell(mentioned=True, fromMe=what == "fromMe")
+            self.assertEqual((told["activate"], told["run"], told["duplicate"]), (False, None, True), what)
+            self.assertEqual(self.ok(api.get(S(key, "main", "runs")), 200)["data"], [])
 
     def test_system_intro_once_per_session(self):
         peer = "G" + uid()

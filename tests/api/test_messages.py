@@ -422,6 +422,15 @@ class Places(Case):
         self.assertEqual([m.get("from") for m in chat], ["U1", None, {"id": "U2", "name": "Zoë"}])
         self.assertEqual([m["text"] for m in chat], ["hi", "by nobody in particular", "with a name"])
 
+    def test_chat_shows_a_photo_without_words_and_that_it_was_deleted(self):
+        peer = "u" + uid()
+        key = self.inbound(peer=peer, text="", messageId="m1", attachments=[{"type": "image", "name": "cat.png", "url": "https://x/secret"}])["sessionKey"]
+        chat, = self.messages(key, query="view=chat")
+        self.assertEqual((chat["text"], chat["attachments"]), ("", [{"type": "image", "name": "cat.png"}]))
+        self.ok(self.api.post("/v1/inbound/deletes", {"channel": "slack", "peer": peer, "messageId": "m1"}), 201)
+        chat, = self.messages(key, query="view=chat")
+        self.assertEqual([chat.get(name) for name in ("deleted", "text", "attachments")], [True, None, None])
+
     def test_halves_of_surrogate_pairs_leave_as_a_replacement_but_where_bytes_are_promised(self):
         key = self.new()["key"]
         half = b'"cut \\ud83d\\u2026"'

@@ -102,6 +102,8 @@ class Runs(RunsCase):
         self.wait_for_run(key, run["runId"], "interrupted", api=api)
         messages = [m for m in self.messages(key, api=api) if m.get("role") == "assistant"]
         self.assertEqual([(m["content"][0]["text"], m["state"], m["stopReason"]) for m in messages], [("Hello", "interrupted", "aborted")])
+        chat = self.messages(key, api=api, query="view=chat&order=asc")
+        self.assertEqual([m.get("interrupted") for m in chat if m["role"] == "assistant"], [True])
         self.assertTrue(self.entry(key, api=api)["abortedLastRun"])
         self.assertEqual(len(self.of_type(key, "run.aborting", api=api)), 1)
         self.assertEqual(len(self.of_type(key, "run.finished", api=api)), 1)

@@ -75,18 +75,6 @@ class Reaching(Case):
         self.problem(reply, 409, "session_exists")
         self.assertNotIn(hidden.encode(), reply.raw)
 
-    def test_a_shared_conversation_is_not_taken_over(self):
-        daemon = self.spawn({"session": {"dmScope": "main"}})
-        api = daemon.client()
-        secret = "secret " + uid()
-        direct = {"agent": "codex", "chatType": "direct", "peer": "u"}
-        shared = self.inbound(api, **direct, channel="discord", text=secret)["sessionKey"]
-        bridge = self.bridge(daemon=daemon)
-        self.problem(bridge.post("/v1/inbound", {**direct, "channel": "slack", "text": "x"}), 403, "forbidden")
-        self.problem(bridge.get(S(shared, "codex", "messages")), 404, "session_not_found")
-        self.inbound(api, **direct, channel="slack", text="by who sees all")
-        self.inbound(bridge, **direct, channel="slack", text="and now it is in slack")
-
     def test_a_key_of_the_channel_stays_the_channels(self):
         key, bridge = self.inside(), self.bridge()
         self.ok(self.api.patch(S(key, "codex"), {"channel": "discord"}), 200)

@@ -270,9 +270,17 @@ TEST_CASE("chat shows what users and assistants said") {
   CHECK(
       chat(
           R"({"type":"message","id":"a","timestamp":"2026-11-21T22:00:00Z","message":{"role":"user","content":[{"type":"text","text":"a\"b"},{"type":"image"},{"type":"text","text":"c"},7]}})") ==
-      R"({"seq":2,"id":"a","timestamp":1795298400000,"role":"user","text":"a\"b\nc"})");
+      R"({"seq":2,"id":"a","timestamp":1795298400000,"role":"user","text":"a\"b\nc","attachments":[{"type":"image"}]})");
   CHECK(chat(R"({"role":"assistant","id":"a","content":"x","timestamp":1})") ==
         R"({"seq":2,"id":"a","timestamp":1,"role":"assistant","text":"x"})");
+  CHECK(
+      chat(
+          R"({"role":"user","id":"a","content":"","timestamp":1,"attachments":[{"type":"photo","url":"u"},{"type":"image","fileName":"b.png"},"x"]})") ==
+      R"({"seq":2,"id":"a","timestamp":1,"role":"user","text":"","attachments":[{"type":"file"},{"type":"image","name":"b.png"},{"type":"file"}]})");
+  CHECK(chat(R"({"role":"assistant","id":"a","content":"x","timestamp":1,"state":"interrupted"})") ==
+        R"({"seq":2,"id":"a","timestamp":1,"role":"assistant","text":"x","interrupted":true})");
+  CHECK(chat(R"({"role":"user","id":"a","content":"x","timestamp":1,"state":"interrupted"})") ==
+        R"({"seq":2,"id":"a","timestamp":1,"role":"user","text":"x"})");
   CHECK_FALSE(chat(R"({"type":"message","message":{"role":"toolResult","content":"x"}})"));
   CHECK_FALSE(chat(R"({"type":"message","message":{"role":"assistant","content":[{"type":"toolCall"}]}})"));
   CHECK_FALSE(chat(R"({"type":"message","message":{"role":"assistant","content":""}})"));

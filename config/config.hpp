@@ -230,6 +230,9 @@ struct Config {
     std::int64_t max_age_ms = 24LL * 3'600'000;
     std::int64_t adopt_ms = 7LL * 24 * 3'600'000;
   };
+  struct Inbound {
+    std::int64_t early_change_ms = 600'000;
+  };
   struct Agent {
     std::optional<std::string> compact_instructions{};
     std::optional<std::string> model{}, provider{};
@@ -243,6 +246,7 @@ struct Config {
     Approvals approvals{};
     Hooks hooks{};
     Deliveries deliveries{};
+    Inbound inbound{};
     std::map<std::string, Agent> agents{};  // by id
     SessionLog session_log = SessionLog::off;
   };

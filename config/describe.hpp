@@ -282,6 +282,10 @@ void describe(Visitor& v, AConfig& c) {
     v.key("adoptMs", c.work.deliveries.adopt_ms, Between{second, ten_years},
           "A channel's deliveries are kept until no bridge has asked for them for so long.");
   });
+  v.group("inbound", "What bridges tell of people's messages.", [&] {
+    v.key("earlyChangeMs", c.work.inbound.early_change_ms, Between{0, day},
+          "An edit or a deletion that comes before its message is kept for so long; 0: it is refused.");
+  });
   v.named_groups("agents", c.work.agents, TextRule{agent_name_fault},
                  "Settings of single agents, e.g. {\"main\": {\"compactInstructions\": \"Keep all names.\"}}.",
                  [&](auto& agent) {

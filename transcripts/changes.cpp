@@ -148,16 +148,25 @@ std::string edited_text(const ShownChange& change) {
   return json::string_at(change.edit, "text").value_or("");
 }
 
+namespace {
+
+// A content with another text in place of its own; "" where nothing is left of it.
+std::string content_with(std::string_view content, std::string_view text) {
+  std::string changed = with_text(content, text);
+  return changed.empty() ? "\"\"" : changed;
+}
+
+}  // namespace
+
 std::optional<std::string> changed_message(std::string_view message, const ShownChange& change) {
   json::Edit edit;
   const std::string_view content = json::find(message, "content").value_or("\"\"");
   if (change.deleted) {
     if (context::read_entry("message", message).calls.empty()) return {};
-    std::string rest = with_text(content, "");
-    edit.put("content", rest.empty() ? "\"\"" : std::move(rest));
+    edit.put("content", content_with(content, ""));
   } else if (!change.edit.empty()) {
     const auto whole = json::find(change.edit, "content");
-    edit.put("content", whole ? std::string(*whole) : with_text(content, edited_text(change)));
+    edit.put("content", whole ? std::string(*whole) : content_with(content, edited_text(change)));
     edit.put("edited", "true");
   } else {
     return std::string(message);

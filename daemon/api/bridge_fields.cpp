@@ -60,6 +60,7 @@ decide::Person person_of(Fields& fields, std::string_view name) {
     shown.string(field, *text);
   }
   if (person.id.empty()) fields.fault(name, "needs an id");
+  person.has_id = true;
   person.json = shown.text();
   return person;
 }

@@ -64,6 +64,14 @@ asio::awaitable<bool> has_session(Api& api, std::string agent, const std::string
   co_return there.value_or(false);  // an agent that cannot be read refuses the commit
 }
 
+// Stands for the words of a message, in whichever form they come, and for what is attached.
+std::string words_of(const decide::Inbound& command) {
+  if (command.content.empty()) return ledger::words_mark(command.text.value_or(""), "", command.attachments);
+  const bool has_files = context::files_in(R"({"content":)" + command.content + "}") > 0;
+  return ledger::words_mark(transcripts::text_of(command.content), has_files ? command.content : "",
+                            command.attachments);
+}
+
 // Takes one message. `message` is the body, or an element of the array in it.
 HandlerResult receive(Api& api, const http::Request& request, std::string_view message) {
   CO_TRY(auto fields, Fields::of(message));
@@ -113,7 +121,9 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
                          .key = route.key,
                          .other_key = other_key,
                          .actor = request.principal.id,
-                         .addresses = command.mentioned && !command.from_me};
+                         .addresses = command.mentioned && !command.from_me,
+                         .author = command.from.has_id ? command.from.id : "",
+                         .said = words_of(command)};
   requester.in_memory = is_in_memory(api, agent, command);
   Pins pins, more_pins;
   if (!requester.in_memory) {
@@ -157,6 +167,68 @@ std::unexpected<Problem> no_such_message() {
   return fail(Code::message_not_found, "no message with this messageId is known in this conversation");
 }
 
+// The id of the author of the message that a request is about, as `target.from` names it. Empty: it names nobody.
+std::string target_author(Fields& fields) {
+  const auto target = fields.object("target");
+  if (!target) return {};
+  auto members = Fields::of(*target, "/target");
+  const std::string author = members ? person_of(*members, "from").id : "";
+  if (author.empty() || !members->done()) fields.fault("target", "has from, the id of the author or a person, alone");
+  return author;
+}
+
+// Keeps an edit or a deletion until its message comes.
+HandlerResult keep_early(Api& api, const http::Request& request, std::string agent,
+                         const decide::ChangeMessage& command, const ledger::MessageSearch& search,
+                         const std::string& message_id, ledger::Requester requester) {
+  const decide::KeepChange keep{.change = {.channel = command.channel,
+                                           .account_id = command.account_id,
+                                           .peer = command.peer,
+                                           .message_id = message_id,
+                                           .author = search.author,
+                                           .deletes = command.what == decide::ChangeMessage::What::remove,
+                                           .text = command.text,
+                                           .content = command.content,
+                                           .mentioned = command.mentioned,
+                                           .actor = request.principal.id,
+                                           .is_limited = !request.principal.sees_whole_agent(agent)},
+                                .name = search.name};
+  if (api.ledger.rules().early_change_ms == 0 || keep.change.bytes() > decide::EarlyChanges::longest)
+    co_return no_such_message();
+  // What is said in an ephemeral session goes to no file.
+  const bool is_ephemeral = std::ranges::any_of(
+      search.keys, [&](const std::string& key) { return api.ledger.parts().memory.holding(agent, key) != nullptr; });
+  if (is_ephemeral && !keep.change.deletes) co_return no_such_message();
+  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
+                          const decide::FetchedLines&) {
+    decide::Context now = context;
+    now.is_coming_in = [&](const std::string& name) {
+      const bool is_coming = context.is_coming_in && context.is_coming_in(name);
+      return is_coming || !ledger::find_messages(api.ledger.parts(), search).empty();
+    };
+    return decide::decide(state, keep, now);
+  };
+  CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(requester), decide, true));
+  co_return to_response(std::move(reply));
+}
+
+// Answers a second deletion of a message that was deleted before it came. `told`: the answer to the message.
+HandlerResult answer_deleted(Api& api, std::string agent, std::string told, ledger::Requester requester) {
+  const auto decide = [&told](const decide::AgentState&, const decide::Context&, const decide::FetchedLines&) {
+    decide::Decision decision;
+    json::ObjectWriter answer(decision.body);
+    answer.string("sessionKey", json::string_at(told, "sessionKey").value_or(""));
+    answer.raw("seq", "null");
+    answer.raw("target", "null");
+    answer.boolean("duplicate", true);
+    answer.string("asOf", json::string_at(told, "asOf").value_or(""));
+    answer.close();
+    return Result<decide::Decision>(std::move(decision));
+  };
+  CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(requester), decide));
+  co_return to_response(std::move(reply));
+}
+
 // Finds the session of a message that a request names, and commits what was done to it.
 HandlerResult change_message(Api& api, const http::Request& request, Fields& fields, decide::ChangeMessage command) {
   const std::string agent = agent_of(fields);
@@ -169,21 +241,42 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
                       .account_id = fields.string("accountId").value_or(""),
                       .peer = needed("peer"),
                       .id = needed("messageId")};
+  const std::string author = target_author(fields);
   const std::string key = fields.string("idempotencyKey").value_or("");
   CO_TRY(fields.done());
   if (!request.principal.sees_agent(agent))
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
-  auto place = ledger::find_message(api.ledger.parts(), search_for(api, request, agent, message));
-  if (!place) co_return no_such_message();
-  command.target.key = place->key;
-  command.channel = store::lower(store::trim(message.channel));
-  command.place = std::move(*place);
+  ledger::MessageSearch search = search_for(api, request, agent, message);
+  search.author = author;
   CO_TRY(auto requester, requester_of(request, key));
+  const std::vector<ledger::FoundMessage> there = ledger::find_messages(api.ledger.parts(), search);
+  command.channel = store::lower(store::trim(message.channel));
+  command.account_id = store::trim(message.account_id);
+  command.peer = store::trim(message.peer);
+  const bool deletes = command.what == decide::ChangeMessage::What::remove;
+  if (there.empty() && command.what != decide::ChangeMessage::What::react)
+    co_return co_await keep_early(api, request, agent, command, search, message.id, std::move(requester));
+  if (there.empty()) co_return no_such_message();
+  if (there.size() > 1)
+    co_return fail_at("/target/from",
+                      "several people said something under this messageId: the id of the author is needed");
+  const ledger::FoundMessage& found = there.front();
+  if (deletes && !found.deleted.empty())
+    co_return co_await answer_deleted(api, agent, found.deleted, std::move(requester));
+  if (!found.place) co_return no_such_message();
+  command.target.key = found.place->key;
+  command.place = *found.place;
+  if (command.mentioned)
+    requester.message = {.name = found.name,
+                         .key = command.place.key,
+                         .actor = request.principal.id,
+                         .addresses = true,
+                         .is_edit = true};
   Pins pins;
   if (!is_in_memory(api, agent, command)) {
     CO_TRY(pins, co_await store_media(api, command.content));
   }
-  if (command.what == decide::ChangeMessage::What::remove) {  // a message is deleted once
+  if (deletes) {  // a message is deleted once
     const decide::MessagePlace& at = command.place;
     requester.message = {.name = json::array_of(std::vector<std::string>{"deleted", agent, at.session_id,
                                                                          at.topic.value_or(""), at.entry_id}),
@@ -198,7 +291,8 @@ HandlerResult edit_message(Api& api, http::Request& request) {
   decide::ChangeMessage command{.what = decide::ChangeMessage::What::edit};
   command.text = fields.string("text", api.config.limits.body_bytes);
   check_content(fields, command.text, fields.raw("content"), command.content);
-  check_not_empty(fields, command.text, "nothing else", false);
+  check_not_empty(fields, command.text, "nothing else", command.text.has_value());  // attachments may stay
+  command.mentioned = fields.boolean("mentioned").value_or(false);
   co_return co_await change_message(api, request, fields, std::move(command));
 }
 
@@ -220,6 +314,33 @@ HandlerResult react_to_message(Api& api, http::Request& request) {
   co_return co_await change_message(api, request, fields, std::move(command));
 }
 
+// A message, and the position of the state that it was read at.
+struct ShownMessage {
+  std::string json{}, as_of{};
+};
+
+// Shows the message at a place. Empty: it is not there, or the token may not see it.
+asio::awaitable<Result<ShownMessage>> message_at(Api& api, const http::Request& request, const std::string& agent,
+                                                 const decide::MessagePlace& place) {
+  auto source = co_await source_at(api, request,
+                                   {.path = {.agent = agent, .target = {.key = place.session_id}},
+                                    .topic = place.topic,
+                                    .fresh = wants_fresh(request)});
+  if (!source && (source.error().code == Code::session_not_found || source.error().code == Code::agent_not_found ||
+                  source.error().code == Code::not_found))
+    co_return ShownMessage{};
+  CO_TRY(const auto there, std::move(source));
+  CO_TRY(const auto line, co_await read_source(api, there, [&](auto& transcript) {
+           return find_as_left(transcript, there, place.entry_id);
+         }));
+  if (!line) co_return ShownMessage{};
+  json::Edit where;
+  where.put_string("key", place.key);
+  where.put_string("sessionId", place.session_id);
+  const std::string shown = transcripts::view_entry(line->line, line->seq, transcripts::View::full).value_or("{}");
+  co_return ShownMessage{.json = json::apply(shown, where), .as_of = there.as_of};
+}
+
 // Finds a message by its platform's id. A message that the token may not see is none.
 HandlerResult find_message(Api& api, http::Request& request) {
   CO_TRY(const auto agent, agent_param(request));
@@ -230,26 +351,19 @@ HandlerResult find_message(Api& api, http::Request& request) {
                       .account_id = query_text(request, "accountId").value_or(""),
                       .peer = *query_text(request, "peer"),
                       .id = *query_text(request, "platformMessageId")};
-  const auto none = [&api] { return as_of_response(api, R"({"data":[]})", 0); };
-  const auto place = ledger::find_message(api.ledger.parts(), search_for(api, request, agent, message));
-  if (!place) co_return none();
-  auto source = co_await source_at(api, request,
-                                   {.path = {.agent = agent, .target = {.key = place->session_id}},
-                                    .topic = place->topic,
-                                    .fresh = wants_fresh(request)});
-  if (!source && (source.error().code == Code::session_not_found || source.error().code == Code::agent_not_found ||
-                  source.error().code == Code::not_found))
-    co_return none();
-  CO_TRY(const auto there, std::move(source));
-  CO_TRY(const auto line,
-         co_await read_source(api, there, [id = place->entry_id](auto& transcript) { return transcript.find(id); }));
-  if (!line) co_return none();
-  std::string body = transcripts::view_entry(line->line, line->seq, transcripts::View::full).value_or("{}");
-  body.pop_back();
-  body += fmt::format(R"(,"key":{},"sessionId":{}}})", json::quote(place->key), json::quote(place->session_id));
-  co_return as_of_response("{\"data\":[" + body + "]}", there.as_of);
+  std::string data = "[", as_of;
+  const auto found = ledger::find_messages(api.ledger.parts(), search_for(api, request, agent, message));
+  for (const ledger::FoundMessage& each : found) {
+    if (!each.place) continue;
+    CO_TRY(const auto shown, co_await message_at(api, request, agent, *each.place));
+    if (shown.json.empty()) continue;
+    append_element(data, shown.json);
+    if (as_of.empty()) as_of = shown.as_of;
+  }
+  data += "]";
+  if (as_of.empty()) co_return as_of_response(api, R"({"data":[]})", 0);
+  co_return as_of_response("{\"data\":" + data + "}", as_of);
 }
-
 }  // namespace
 
 void add_inbound_routes(http::Router& router, Api& api) {

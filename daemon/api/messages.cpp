@@ -226,13 +226,7 @@ HandlerResult get_one(Api& api, http::Request& request) {
   CO_TRY(auto source, co_await source_of(api, request));
   const bool raw = query_text(request, "view") == "raw";
   const auto view = raw ? transcripts::View::raw : transcripts::View::full;
-  const auto find = [&](auto& transcript) -> Result<std::optional<transcripts::StoredLine>> {
-    TRY(auto line, transcript.find(id));
-    if (!line) return line;
-    TRY(const auto changes, changes_of(transcript, {*line}, source, view));
-    if (auto changed = transcripts::changed_line(line->line, line->seq, changes)) line->line = *std::move(changed);
-    return line;
-  };
+  const auto find = [&](auto& transcript) { return raw ? transcript.find(id) : find_as_left(transcript, source, id); };
   CO_TRY(auto line, co_await read_source(api, source, find));
   if (!line) co_return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", id));
   CO_TRY(const auto media, media_of(request));

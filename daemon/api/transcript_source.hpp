@@ -78,4 +78,15 @@ asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> read_sour
   co_return co_await api.ledger.read_transcript(source.agent, source.file, std::move(call));
 }
 
+// Finds the entry with this id, a message as people left it. Nothing: there is none. Blocks.
+template <class Source>
+Result<std::optional<transcripts::StoredLine>> find_as_left(Source& transcript, const TranscriptSource& source,
+                                                            const std::string& id) {
+  TRY(auto line, transcript.find(id));
+  if (!line) return line;
+  TRY(const auto changes, transcripts::read_changes(transcript, source.name, {*line}));
+  if (auto changed = transcripts::changed_line(line->line, line->seq, changes)) line->line = *std::move(changed);
+  return line;
+}
+
 }  // namespace sessiond::api

@@ -48,7 +48,7 @@ class EntryAppender {
     done_.file = AgentState::file_of(session, request.topic);
     known_ = fresh && !has_appended();
     if (known_) return;
-    if (builder.context().rests_on != nullptr) *builder.context().rests_on = done_.file;
+    if (builder.context().rests_on != nullptr && !fresh) *builder.context().rests_on = done_.file;
     const TranscriptEnd* end = builder.transcript_end(done_.file);
     known_ = end != nullptr;
     if (known_) end_ = *end;

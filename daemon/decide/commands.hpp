@@ -221,8 +221,9 @@ struct RepairSession {
 };
 // A person on a chat platform.
 struct Person {
-  std::string id{};    // or the name, if that is all that is known; empty: nobody is named
-  std::string json{};  // as given: a string, or {"id","name"?,"username"?}
+  std::string id{};     // or the name, if that is all that is known; empty: nobody is named
+  std::string json{};   // as given: a string, or {"id","name"?,"username"?}
+  bool has_id = false;  // the platform's id is known: an object gives it
   std::string name{}, username{};
   const std::string& shown_name() const { return !name.empty() ? name : !username.empty() ? username : id; }
 };
@@ -255,12 +256,24 @@ struct ChangeMessage {
   What what = What::edit;
   Target target{};        // the session with the message's key, as it is now
   std::string channel{};  // of the message, in lower case
+  std::string account_id{}, peer{};
   MessagePlace place{};
   std::optional<std::string> text{};  // of an edit
   std::string content{};              // raw JSON; exclusive with text
   std::string emoji{};                // of a reaction
   Person from{};
   bool removed = false;
+  bool mentioned = false;  // the text of an edit addresses the agent: a message that addressed nobody activates, once
+};
+
+// Keeps an edit or a deletion whose message is not known. idempotency_in_flight if it is just coming in.
+struct KeepChange {
+  EarlyChange change{};  // its id and times are the decision's
+  std::string name{};    // platform_name() of the message
+};
+// Tells that the message of a kept change did not come. Answers 204.
+struct LoseChange {
+  std::string id{};
 };
 
 struct Outbound {
@@ -310,6 +323,8 @@ Result<Decision> decide(const AgentState& state, const Inbound& command, const C
                         const FetchedLines& lines);
 Result<Decision> decide(const AgentState& state, const ChangeMessage& command, const Context& context,
                         const FetchedLines& lines);
+Result<Decision> decide(const AgentState& state, const KeepChange& command, const Context& context);
+Result<Decision> decide(const AgentState& state, const LoseChange& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const Outbound& command, const Context& context,
                         const FetchedLines& lines);
 

@@ -4,9 +4,13 @@
 #include <algorithm>
 #include <ranges>
 
+#include "daemon/decide/change_steps.hpp"
+#include "daemon/decide/inbound_run.hpp"
 #include "daemon/decide/needs.hpp"
-#include "daemon/decide/run_queue.hpp"
 #include "daemon/decide/steps.hpp"
+#include "policy/activation.hpp"
+#include "policy/context/entry.hpp"
+#include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/origins.hpp"
@@ -18,7 +22,7 @@ std::unexpected<Problem> no_such_message() {
   return fail(Code::message_not_found, "no message with this messageId is known in this conversation");
 }
 
-// Tells whether the transcript of the target is there: the session's, or an archive that was not destroyed.
+// Returns whether the transcript of the target is there: the session's, or an archive that was not destroyed.
 bool is_there(const AgentState& state, const Session& session, const MessagePlace& place) {
   if (place.session_id == session.session_id) return true;
   return std::ranges::any_of(state.archives.of_id(place.session_id),
@@ -96,22 +100,60 @@ std::optional<std::string> file_with(const AgentState& state, const Session& ses
   return {};
 }
 
-// Returns whether a message says already what an edit says. May set builder.out.need.
-bool says_already(DecisionBuilder& builder, const Session& session, const ChangeMessage& command,
-                  const MessagePlace& place, const FetchedLines& lines) {
+// The message as people left it so far, raw JSON; {} if its transcript is not known. May set builder.out.need.
+std::string_view shown_message(DecisionBuilder& builder, const Session& session, const MessagePlace& place,
+                               const FetchedLines& lines) {
   const auto shown = lines.find(shown_name(place.entry_id));
-  if (shown == lines.end()) {
-    if (const auto file = file_with(builder.state(), session, place))
-      builder.out.need = Need{.what = Need::What::shown,
-                              .file = *file,
-                              .ids = {place.entry_id},
-                              .name = transcripts::transcript_name(place.session_id, place.topic)};
-    return false;
-  }
-  const auto message = json::find(shown->second.line, "message");
-  const auto content = json::find(message.value_or("{}"), "content");
+  if (shown != lines.end()) return json::find(shown->second.line, "message").value_or("{}");
+  if (const auto file = file_with(builder.state(), session, place))
+    builder.out.need = Need{.what = Need::What::shown,
+                            .file = *file,
+                            .ids = {place.entry_id},
+                            .name = transcripts::transcript_name(place.session_id, place.topic)};
+  return "{}";
+}
+
+// Returns whether a message says already what an edit says.
+bool says_already(const ChangeMessage& command, std::string_view message) {
+  const auto content = json::find(message, "content");
   if (!content) return false;
   return command.text ? transcripts::text_of(*content) == *command.text : json::same(*content, command.content);
+}
+
+bool has_attachments(std::string_view message) {
+  for (const char* name : {"attachments", "mediaUrls"})
+    if (const auto list = json::find(message, name); list && json::kind(*list) == json::Kind::array && *list != "[]")
+      return true;
+  return context::files_in(message) > 0;
+}
+
+// A message of a person that addressed nobody, and whose text addresses the agent now, activates. Only while it stands
+// in the session's transcript, and nobody deleted it.
+Result<std::optional<LateActivation>> activate_edited(DecisionBuilder& builder, Session& session,
+                                                      const ChangeMessage& command, const MessagePlace& place,
+                                                      std::string_view message) {
+  const std::string* told = builder.context().told_before;
+  if (!command.mentioned || told == nullptr || place.session_id != session.session_id) return std::nullopt;
+  const json::Index said(message);
+  if (!said.find("role") || said.find("deleted") == "true" || said.find("fromMe") == "true") return std::nullopt;
+  const sessions::RawEntry held = session.entry_with_old_counters();
+  const json::Index entry(*held);
+  if (!policy::activates({.group_activation = entry.find("groupActivation"),
+                          .chat_type = entry.string_at("chatType").value_or(""),
+                          .mentioned = true}))
+    return std::nullopt;
+  const std::string text = command.text ? *command.text : transcripts::text_of(command.content);
+  // The request names no thread: it is that of the session, if this is the conversation that the session had last.
+  const delivery::Delivery last = delivery::read_delivery(entry);
+  const bool is_last = last.channel.value_or("") == command.channel && last.to.value_or("") == command.peer;
+  const std::string thread = is_last ? last.thread_id.value_or("") : "";
+  TRY(auto activation,
+      activate_late(builder, session,
+                    {.place = place,
+                     .text = text,
+                     .reply_to = reply_address(command.channel, command.peer, command.account_id, thread)}));
+  builder.out.told_again = told_after(activation, *told);
+  return activation;
 }
 
 // A message that was handed to the active run, and that an edit made too long for that, waits for the next run.
@@ -204,22 +246,24 @@ void note_outdated(DecisionBuilder& builder, const Session& session, const Messa
     builder.out.outdated.push_back(AgentState::file_of(*copy, place.topic));
 }
 
-// Appends what was done to a message, and tells of it.
+// Appends what was done to a message, and tells of it. `topic`: whose transcript takes the entry. `fresh`: as for
+// append_entries.
 Result<AppendResult> change(DecisionBuilder& builder, Session& session, ChangeMessage::What what,
-                            const MessagePlace& place, const std::string& data, const FetchedLines& lines) {
-  AppendRequest append{.topic = topic_for(builder.state(), session, place)};
+                            const MessagePlace& place, const std::optional<std::string>& topic, const std::string& data,
+                            const FetchedLines& lines, bool fresh = false) {
+  AppendRequest append{.topic = topic};
   append.entries.push_back(
       {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(what), data)});
   if (what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
   if (builder.out.need) return AppendResult{};
   if (what != ChangeMessage::What::react) forget_first(builder, session, place);
   const std::size_t before = builder.out.events.size();
-  TRY(auto appended, append_entries(builder, session, append, lines, false));
+  TRY(auto appended, append_entries(builder, session, append, lines, fresh));
   if (builder.out.need) return appended;
   take_counters(builder, session, before);
   if (what != ChangeMessage::What::react) note_outdated(builder, session, place, append.topic);
   builder.emit(event_type(what), session, data, append.topic);
-  keep_change(builder, place.session_id, place.topic, custom_type(what), data);
+  keep_change(builder, place.session_id, place.topic, custom_type(what), data, fresh);
   return appended;
 }
 
@@ -246,12 +290,17 @@ void stop_if_only(DecisionBuilder& builder, Session& session, const std::vector<
 
 // `seq`: of the entry that says what was done, or of the message if nothing was to be done.
 void answer_change(DecisionBuilder& builder, const Session& session, const MessagePlace& place, std::uint64_t seq,
-                   bool duplicate) {
+                   bool duplicate, const std::optional<LateActivation>& activation = {}) {
   json::ObjectWriter answer(builder.out.body);
   answer.string("sessionKey", session.key());
   answer.integer("seq", static_cast<std::int64_t>(seq));
   answer.raw("target", fmt::format(R"({{"sessionId":{},"seq":{}}})", json::quote(place.session_id), place.seq));
   if (duplicate) answer.boolean("duplicate", true);
+  if (activation) {
+    answer.boolean("activate", true);
+    answer.raw("systemIntro", activation->system_intro);
+    answer.raw("run", activation->run);
+  }
   answer.string("asOf", builder.as_of());
   answer.close();
   builder.out.status = duplicate ? 200 : 201;
@@ -270,12 +319,25 @@ Result<void> remove_echoes(DecisionBuilder& builder, Session& session, const std
     json::ObjectWriter data;
     data.raw("target", target_json(place));
     data.boolean("own", true);
-    TRY(change(builder, session, ChangeMessage::What::remove, place, data.text(), lines));
+    const auto topic = topic_for(builder.state(), session, place);
+    TRY(change(builder, session, ChangeMessage::What::remove, place, topic, data.text(), lines));
     if (builder.out.need) return {};
   }
   if (current.empty()) return {};
   take_deleted_off_queue(builder, session, current);
   stop_if_only(builder, session, current);
+  return {};
+}
+
+Result<void> change_foretold(DecisionBuilder& builder, Session& session, const EarlyChange& early,
+                             const MessagePlace& place, const std::optional<std::string>& topic,
+                             const FetchedLines& lines, bool fresh) {
+  const MessagePlace named = named_place(session, place);
+  if (!is_there(builder.state(), session, named)) return {};
+  const ChangeMessage command{.what = early.deletes ? ChangeMessage::What::remove : ChangeMessage::What::edit,
+                              .text = early.text,
+                              .content = early.content};
+  TRY(change(builder, session, command.what, named, topic, data_of(command, named), lines, fresh));
   return {};
 }
 
@@ -289,15 +351,25 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   const MessagePlace place = named_place(session, command.place);
   if (!is_there(state, session, place)) return no_such_message();
   const bool is_edit = command.what == ChangeMessage::What::edit;
-  const bool changes_nothing = is_edit && says_already(builder, session, command, place, lines);
+  const bool takes_back = command.what != ChangeMessage::What::react;
+  const std::string_view message = takes_back ? shown_message(builder, session, place, lines) : "{}";
   if (builder.out.need) return std::move(builder.out);
-  if (changes_nothing) {
+  if (!is_edit && json::find(message, "deleted") == "true") {
     answer_change(builder, session, place, place.seq, true);
     return std::move(builder.out);
   }
+  if (is_edit && says_already(command, message)) {
+    TRY(const auto activation, activate_edited(builder, session, command, place, message));
+    if (builder.out.need) return std::move(builder.out);
+    answer_change(builder, session, place, place.seq, true, activation);
+    return std::move(builder.out);
+  }
+  if (is_edit && command.text && command.text->empty() && !has_attachments(message))
+    return fail_at("/text", "is empty, and the message has no attachments that would stay");
   const std::string data = data_of(command, place);
   builder.about_channel = command.channel;
-  TRY(const auto appended, change(builder, session, command.what, place, data, lines));
+  const auto topic = topic_for(state, session, place);
+  TRY(const auto appended, change(builder, session, command.what, place, topic, data, lines));
   builder.about_channel.clear();
   if (builder.out.need) return std::move(builder.out);
   if (command.what == ChangeMessage::What::remove && place.session_id == session.session_id)
@@ -305,7 +377,9 @@ Result<Decision> decide(const AgentState& state, const ChangeMessage& command, c
   if (command.what == ChangeMessage::What::edit && place.session_id == session.session_id)
     keep_steered_small(builder, session, place.entry_id,
                        command.text ? *command.text : transcripts::text_of(command.content));
-  answer_change(builder, session, place, appended.last_seq, false);
+  TRY(const auto activation, activate_edited(builder, session, command, place, message));
+  if (builder.out.need) return std::move(builder.out);
+  answer_change(builder, session, place, appended.last_seq, false, activation);
   return std::move(builder.out);
 }
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "daemon/decide/change_steps.hpp"
 #include "daemon/decide/delivery_commands.hpp"
 #include "daemon/decide/delivery_steps.hpp"
-#include "daemon/decide/run_queue.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -60,15 +60,50 @@ Result<void> check_lease(const Delivery& delivery, std::int64_t attempt) {
                                             attempt, delivery.id, name(delivery.status), delivery.attempt));
 }
 
+// The topic whose transcript has the message, if it is one of the session's current ones.
+std::optional<std::string> topic_of_sent(const DecisionBuilder& builder, const Session& session,
+                                         const Delivery& delivery) {
+  const MessagePlace place = place_of(delivery);
+  const auto* topics = builder.state().transcripts.topics(session.session_id);
+  const bool is_there =
+      place.topic && place.session_id == session.session_id && topics != nullptr && topics->contains(*place.topic);
+  return is_there ? place.topic : std::nullopt;
+}
+
+// What people did to a message before its bridge said how the platform names it.
+Result<void> change_sent(DecisionBuilder& builder, Session& session, const Delivery& delivery,
+                         const FetchedLines& lines) {
+  const std::string to = json::string_at("{" + delivery.fixed + "}", "to").value_or("");
+  bool is_changed = false;
+  for (const NamedMessage& named : builder.out.named) {
+    const Foretold told = foretold(builder.context(), builder.state(),
+                                   {.channel = delivery.channel,
+                                    .account_id = delivery.account_id,
+                                    .peer = to,
+                                    .message_id = named.id,
+                                    .actor = std::string(builder.context().actor)});
+    if (told.changes.empty()) continue;
+    if (!told.is_deleted() && told.leaves_nothing(false)) {
+      lose_foretold(builder, told);
+      continue;
+    }
+    const auto deletion = std::ranges::find_if(told.changes, &EarlyChange::deletes);
+    const EarlyChange& change = deletion != told.changes.end() ? *deletion : *told.edit();
+    if (!is_changed) {
+      TRY(change_foretold(builder, session, change, named.place, topic_of_sent(builder, session, delivery), lines));
+    }
+    if (builder.out.need) return {};
+    is_changed = true;
+    take_foretold(builder, told, builder.out.events.back().envelope);
+  }
+  return {};
+}
+
 // Tells the session that a message of it was sent, so that what people do to it later finds it by its platform's id.
 Result<void> note_sent(DecisionBuilder& builder, Session& session, const Delivery& delivery, const AckDelivery& command,
                        const FetchedLines& lines) {
   const std::string fixed = "{" + delivery.fixed + "}";
   const json::Index about(fixed);
-  const auto topic = about.string_at("topic");
-  const auto* topics = builder.state().transcripts.topics(session.session_id);
-  const bool has_topic =
-      topic && about.string_at("sessionId") == session.session_id && topics != nullptr && topics->contains(*topic);
   json::ObjectWriter target;
   for (const std::string_view member : {"sessionId", "seq", "topic", "messageId"})
     target.raw(member, about.find(member).value_or("null"));
@@ -83,7 +118,7 @@ Result<void> note_sent(DecisionBuilder& builder, Session& session, const Deliver
   body.string("customType", "sessiond.delivered");
   body.raw("data", data.text());
   const std::string members = body.text();
-  AppendRequest append{.topic = has_topic ? topic : std::nullopt};
+  AppendRequest append{.topic = topic_of_sent(builder, session, delivery)};
   append.entries = {{.type = "custom", .body = members.substr(1, members.size() - 2)}};
   const std::size_t before = builder.out.events.size();
   TRY(append_entries(builder, session, append, lines, false));
@@ -165,6 +200,7 @@ Result<Decision> decide(const AgentState& state, const AckDelivery& command, con
   if_possible([&] { return note_sent(builder, session, *delivery, command, lines); });
   if (const auto echoes = find_echoes(builder, *delivery); !echoes.empty())
     if_possible([&] { return remove_echoes(builder, session, echoes, lines); });
+  if (!state.early.empty()) if_possible([&] { return change_sent(builder, session, *delivery, lines); });
   if (builder.out.need) return std::move(builder.out);
   return answer(builder, *delivery);
 }

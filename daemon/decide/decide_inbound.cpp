@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "daemon/decide/change_steps.hpp"
 #include "daemon/decide/free_id.hpp"
+#include "daemon/decide/inbound_run.hpp"
 #include "daemon/decide/message_channels.hpp"
-#include "daemon/decide/needs.hpp"
-#include "daemon/decide/run_queue.hpp"
 #include "policy/activation.hpp"
 #include "policy/context/entry.hpp"
 #include "policy/reset.hpp"
@@ -34,6 +34,8 @@ class InboundDecision {
   Result<Decision> run() {
     if (context_.told_before != nullptr) return answer_again(*context_.told_before);
     if (const Delivery* own = command_.from_me ? own_unsent() : nullptr) return answer_own(*own);
+    if (!command_.message_id.empty()) told_early_ = foretold(context_, state_, names());
+    if (told_early_.is_deleted()) return answer_deleted();
     take_trigger();
     TRY(auto session, session_for_message());
     if (builder_.out.need) return std::move(builder_.out);
@@ -67,6 +69,56 @@ class InboundDecision {
     return std::move(builder_.out);
   }
 
+  // The message as its platform names it.
+  EarlyChange names() const {
+    return {.channel = route_.channel,
+            .account_id = command_.account_id,
+            .peer = route_.peer,
+            .message_id = command_.message_id,
+            .author = command_.from.has_id ? command_.from.id : "",
+            .actor = std::string(context_.actor)};
+  }
+
+  // The message was deleted before it came: nothing of it is stored.
+  Result<Decision> answer_deleted() {
+    const Session* there = state_.find_key(route_.key);
+    take_foretold(builder_, told_early_, about(there));
+    json::ObjectWriter writer(builder_.out.body);
+    writer.string("sessionKey", there != nullptr ? there->key() : route_.key);
+    writer.string_or_null("sessionId", there != nullptr ? std::optional(there->session_id) : std::nullopt);
+    writer.boolean("created", false);
+    writer.raw("reset", "null");
+    writer.string_or_null("topic", command_.topic);
+    writer.raw("seq", "null");
+    writer.raw("messageId", "null");
+    writer.boolean("activate", false);
+    writer.boolean("systemIntro", false);
+    writer.raw("send", send_to(there));
+    writer.raw("run", "null");
+    writer.boolean("deleted", true);
+    writer.string("asOf", builder_.as_of());
+    writer.close();
+    return std::move(builder_.out);
+  }
+
+  // Whether the agent may answer in the session, or in one that the message would make.
+  std::string send_to(const Session* session) {
+    const json::Index none("{}");
+    const std::string& key = session != nullptr ? session->key() : route_.key;
+    const json::Index& members = session != nullptr ? members_of(*session) : none;
+    return policy::to_json(policy::evaluate(context_.rules->send_policy, key, members, {}));
+  }
+
+  // What an event about the message says of where it belongs.
+  journal::Envelope about(const Session* there) const {
+    journal::Envelope about{.channel = route_.channel, .chat_type = route_.chat_type, .topic = command_.topic};
+    about.key = there != nullptr ? there->key() : route_.key;
+    if (there == nullptr) return about;
+    about.session_id = there->session_id;
+    if (context_.lineage != nullptr) about.lineage = context_.lineage->of(state_, *there);
+    return about;
+  }
+
   // A message that came before, and that no run was to answer, addresses the agent now: it activates, once. Not one
   // that people deleted, or that lies in an archived transcript.
   Result<Decision> answer_again(const std::string& told) {
@@ -89,25 +141,11 @@ class InboundDecision {
     if (author && !command_.from.id.empty() && *author != command_.from.id) return std::move(builder_.out);
     Session session = *there;
     content_ = json::find(message, "content").value_or("\"\"");
-    activate_ = activates_on(members_of(session));
-    if (!activate_) return std::move(builder_.out);
-    json::Edit edit;
-    intro_ = policy::owes_intro(members_of(session));
-    if (intro_) edit.remove(std::string(policy::intro_field));
-    edit.put("needs", with_need(session.needs, place->topic, place->seq, context_.now));
-    TRY(change_entry(builder_, session, changes_of(members_of(session), std::move(edit), json::same)));
-    const std::string run = context_.rules->runs.on_inbound
-                                ? place_run(session, {.ids = {place->entry_id},
-                                                      .texts = {transcripts::text_of(content_)},
-                                                      .topic = place->topic,
-                                                      .reply_to = reply_to()})
-                                : "null";
-    if (builder_.out.need) return std::move(builder_.out);
-    json::Edit answer;
-    answer.put("activate", "true");
-    answer.put("systemIntro", intro_ ? "true" : "false");
-    answer.put("run", run);
-    builder_.out.body = json::apply(told, answer);
+    if (!activates_on(members_of(session))) return std::move(builder_.out);
+    TRY(const auto activation,
+        activate_late(builder_, session,
+                      {.place = *place, .text = transcripts::text_of(content_), .reply_to = reply_to()}));
+    builder_.out.body = told_after(activation, told);
     return std::move(builder_.out);
   }
 
@@ -135,7 +173,7 @@ class InboundDecision {
     if (command_.from_me) return has_message() && command_.activate.value_or(false);
     return has_message() && policy::activates({.group_activation = entry.find("groupActivation"),
                                                .chat_type = route_.chat_type,
-                                               .mentioned = command_.mentioned,
+                                               .mentioned = command_.mentioned || told_early_.addresses(),
                                                .trigger = triggered_,
                                                .asked = command_.activate});
   }
@@ -287,8 +325,7 @@ class InboundDecision {
     const bool fresh = created_ || !reset_reason_.empty();
     std::optional<AppendResult> appended;
     AppendRequest append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
-    const std::string send =
-        policy::to_json(policy::evaluate(context_.rules->send_policy, session.key(), members_of(session), {}));
+    const std::string send = send_to(&session);
     if (auto message = new_entry()) {
       append.needs_answer = activate_;
       append.entries.push_back(std::move(*message));
@@ -300,13 +337,25 @@ class InboundDecision {
       appended = std::move(done);
     }
     const bool answers = appended && activate_ && context_.rules->runs.on_inbound;
-    if (answers) take_counters(builder_, session, first_event_);  // a run changes the entry further
+    const bool early_holds =
+        appended && !told_early_.leaves_nothing(!command_.attachments.empty() || has_files(command_.content));
+    const EarlyChange* edit = early_holds ? told_early_.edit() : nullptr;
+    if (answers || edit != nullptr) take_counters(builder_, session, first_event_);  // the entry changes further
+    if (edit != nullptr) {
+      TRY(change_early(session, *edit, *appended, fresh));
+      if (builder_.out.need) return std::move(builder_.out);
+    }
+    if (early_holds)
+      take_foretold(builder_, told_early_, about(&session));
+    else
+      lose_foretold(builder_, told_early_);
     const std::string run =
-        answers ? place_run(session, {.ids = appended->ids,
-                                      .texts = {(command_.from_me ? std::string(context::owner_mark) : "") +
-                                                (content_.empty() ? text_ : transcripts::text_of(content_))},
-                                      .topic = command_.topic,
-                                      .reply_to = reply_to()})
+        answers ? place_inbound_run(builder_, session, fresh ? nullptr : state_.runs.find(session.key()),
+                                    {.ids = appended->ids,
+                                     .texts = {(command_.from_me ? std::string(context::owner_mark) : "") +
+                                               (content_.empty() ? text_ : transcripts::text_of(content_))},
+                                     .topic = command_.topic,
+                                     .reply_to = reply_to()})
                 : "null";
     if (builder_.out.need) return std::move(builder_.out);
     if (appended) tell(send, run);
@@ -333,6 +382,25 @@ class InboundDecision {
     return std::move(builder_.out);
   }
 
+  static bool has_files(const std::string& content) {
+    return !content.empty() && context::files_in(R"({"content":)" + content + "}") > 0;
+  }
+
+  // The message was edited before it came.
+  Result<void> change_early(Session& session, const EarlyChange& edit, const AppendResult& appended, bool fresh) {
+    const MessagePlace place{.key = session.key(),
+                             .session_id = session.session_id,
+                             .topic = command_.topic,
+                             .entry_id = appended.ids.front(),
+                             .seq = appended.last_seq};
+    builder_.about_channel = route_.channel;
+    TRY(change_foretold(builder_, session, edit, place, command_.topic, lines_, fresh));
+    builder_.about_channel.clear();
+    text_ = edit.text.value_or("");
+    content_ = edit.content;
+    return {};
+  }
+
   // Tells in the message's event what the reply tells of it.
   void tell(std::string_view send, std::string_view run) {
     auto& events = builder_.out.events;
@@ -348,30 +416,8 @@ class InboundDecision {
     journal::add_to_data(*event, "inbound", writer.text());
   }
 
-  // The address that the answer goes to, whatever becomes of the session's.
   std::string reply_to() const {
-    json::ObjectWriter writer;
-    writer.string("channel", route_.channel);
-    writer.string("to", route_.peer);
-    if (!command_.account_id.empty()) writer.string("accountId", command_.account_id);
-    if (!command_.thread_id.empty()) writer.raw("threadId", command_.thread_id);
-    return writer.text();
-  }
-
-  // Makes the run that answers the message. Returns the member `run` of the reply.
-  std::string place_run(Session& session, const RunInput& input) {
-    const auto refused = [](Code code) { return fmt::format(R"({{"refused":"{}"}})", name(code)); };
-    const SessionRuns* runs = created_ || !reset_reason_.empty() ? nullptr : state_.runs.find(session.key());
-    const runs::QueueRules rules = runs::queue_rules(members_of(session));
-    Run run;
-    run.id = context_.ids->uuid();  // that of a run which it joins takes its place
-    if (const auto cap = cap_reached(session, members_of(session), state_.id(), *context_.rules)) {
-      tell_refused(builder_, session, std::move(run), cap->code, cap->why);
-      return refused(cap->code);
-    }
-    if (admit(runs, rules, 1).refused) return refused(Code::queue_full);
-    const Placed placed = place_input(builder_, session, runs, rules, input, std::move(run));
-    return fmt::format(R"({{"runId":{}}})", json::quote(placed.run.id));
+    return reply_address(route_.channel, route_.peer, command_.account_id, command_.thread_id);
   }
 
   const AgentState& state_;
@@ -382,6 +428,7 @@ class InboundDecision {
   DecisionBuilder builder_;
   std::string text_;     // without a trigger
   std::string content_;  // raw JSON, without a trigger; empty: there is only text_
+  Foretold told_early_{};
   bool triggered_ = false;
   bool created_ = false;
   bool activate_ = false;

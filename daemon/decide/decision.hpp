@@ -114,8 +114,11 @@ struct Context {
   // Empty: none is known.
   std::function<std::optional<MessagePlace>(const std::string& name, std::string_view key, std::uint64_t after)>
       find_echo{};
-  // The reply to the first telling of an inbound message, which addressed nobody; it is told again, and does now. Null:
-  // it is new.
+  // Returns whether a message of this platform name is being committed. Empty: none is.
+  std::function<bool(const std::string& name)> is_coming_in{};
+  const EarlyChanges* early = nullptr;  // that messages take; null: those of the state
+  // The reply to the first telling of an inbound message, which addressed nobody; it is told again, or edited, and does
+  // now. Null: it is new, or has addressed the agent before.
   const std::string* told_before = nullptr;
   // Returns where the agent's transcripts lie, absolute and with its '/'. Empty: nobody else is to find them.
   std::function<std::string()> sessions_dir{};
@@ -176,6 +179,9 @@ struct Decision {
   std::optional<Need> need;
 
   std::vector<NamedMessage> named{};
+  // The reply that a further telling of the message gets from now on, where the request edits it. Empty: as before.
+  std::string told_again{};
+  std::vector<std::string> early_taken{};  // ids of early changes that a message in memory has taken
   std::vector<std::string> outdated{};  // other transcripts that are shown differently now: their ends are read again
 
   int status = 200;

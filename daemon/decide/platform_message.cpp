@@ -28,6 +28,13 @@ std::string platform_name(std::string_view agent, std::string_view channel, std:
   return out.text();
 }
 
+std::string name_by(std::string_view name, std::string_view author) {
+  json::ObjectWriter out;
+  out.string("name", name);
+  out.string("from", author);
+  return out.text();
+}
+
 std::optional<MessagePlace> read_place(std::string_view answer) {
   const json::Index members(answer);
   const auto seq = json::as_int(members.find("seq").value_or("null"));
@@ -76,7 +83,9 @@ std::vector<NamedMessage> sent_names(std::string_view agent, const Delivery& del
     const auto text =
         json::kind(raw) == json::Kind::object ? json::string_at(raw, "platformMessageId") : json::as_string(raw);
     if (text && !text->empty() && names.size() < most)
-      names.push_back({.name = platform_name(agent, delivery.channel, delivery.account_id, to, *text), .place = place});
+      names.push_back({.name = platform_name(agent, delivery.channel, delivery.account_id, to, *text),
+                       .id = *text,
+                       .place = place});
   };
   if (!id.empty()) add(id);
   for (const std::string_view part : json::elements(parts.empty() ? "[]" : parts)) add(part);

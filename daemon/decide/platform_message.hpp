@@ -1,5 +1,6 @@
 // A message by the id that its chat platform gave it. Such an id is unique in a conversation: an agent, a channel, an
-// account (none is one of its own) and a peer.
+// account (none is one of its own) and a peer; but where a platform names messages by their time, two authors may have
+// said something under one id.
 //
 // The ledger keeps an answer under this name, as long as the journal (store/answers/kept_answers.hpp). It is the answer
 // to a message that comes a second time, and says where the message is, so that it can be found, edited and deleted.
@@ -20,6 +21,9 @@ namespace sessiond::decide {
 std::string platform_name(std::string_view agent, std::string_view channel, std::string_view account,
                           std::string_view peer, std::string_view id);
 
+// The name of another message under that name, which this author said.
+std::string name_by(std::string_view name, std::string_view author);
+
 // The place of a message.
 struct MessagePlace {
   std::string key{}, session_id{};
@@ -38,6 +42,7 @@ std::string own_message_json(const MessagePlace& place);
 // came in.
 struct NamedMessage {
   std::string name{};  // platform_name()
+  std::string id{};    // that the platform gave it
   MessagePlace place{};
   bool has_echo = false;  // a message came in under the name, and was this one
 };

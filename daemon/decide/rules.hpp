@@ -58,8 +58,9 @@ struct Rules {
     std::int64_t adopt_ms = 7LL * 24 * 3'600'000;
   };
   Deliveries deliveries{};
-  bool shared = false;  // store.mode: foreign programs write, too
-  std::string cwd;      // for transcript headers
+  std::int64_t early_change_ms = 600'000;  // inbound.earlyChangeMs
+  bool shared = false;                     // store.mode: foreign programs write, too
+  std::string cwd;                         // for transcript headers
 };
 
 }  // namespace sessiond::decide

@@ -24,11 +24,6 @@ struct RunInput {
 // Asks whether `arriving` inputs may wait in a session, whose runs are `runs` (null: none).
 runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, std::size_t arriving);
 
-// Takes out messages that came in and that the agent has sent itself, as their platform says now: they count as
-// deleted, no run is to answer them, and an active one that answers nothing else is stopped. May set builder.out.need.
-Result<void> remove_echoes(DecisionBuilder& builder, Session& session, const std::vector<MessagePlace>& places,
-                           const FetchedLines& lines);
-
 struct Placed {
   Run run{};                              // the one that waits, or the active one that is steered
   bool steered = false;                   // the active run's runner is told

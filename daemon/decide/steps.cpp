@@ -233,15 +233,15 @@ void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string&
 }
 
 void keep_change(DecisionBuilder& builder, std::string_view session_id, const std::optional<std::string>& topic,
-                 std::string_view custom_type, std::string_view data) {
+                 std::string_view custom_type, std::string_view data, bool fresh) {
   if (!builder.context().durable) return;
   const std::string file = store::changes_file(session_id, topic.value_or(""));
   const TranscriptEnd* known = builder.transcript_end(file);
-  if (known == nullptr) {
+  if (known == nullptr && !fresh) {
     builder.out.need = Need{Need::What::transcript_end, file};
     return;
   }
-  TranscriptEnd end = *known;
+  TranscriptEnd end = known != nullptr ? *known : TranscriptEnd{};
   const std::string id = builder.context().ids->entry_id();
   const transcripts::NewEntry entry{.type = "custom",
                                     .body = fmt::format(R"("customType":"{}","data":{})", custom_type, data)};

@@ -87,9 +87,9 @@ void place_line(DecisionBuilder& builder, TranscriptEnd& end, const std::string&
                 journal::LinePosition position);
 
 // Notes in the file with the changes of a transcript's messages (transcripts/changes.hpp) what the last event tells of
-// them. `data`: of the entry, a JSON object. May set builder.out.need.
+// them. `data`: of the entry, a JSON object. `fresh`: as for append_entries. May set builder.out.need.
 void keep_change(DecisionBuilder& builder, std::string_view session_id, const std::optional<std::string>& topic,
-                 std::string_view custom_type, std::string_view data);
+                 std::string_view custom_type, std::string_view data, bool fresh = false);
 
 // Checks that the agent may have one more session: validation_failed beyond limits.sessionsPerAgent.
 Result<void> check_room(const DecisionBuilder& builder);

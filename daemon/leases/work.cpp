@@ -8,6 +8,7 @@ void Work::start() {
   approvals.start();
   hooks.start();
   outbox.start();
+  early.start();
 }
 
 void Work::see(const journal::Event& event) {
@@ -16,6 +17,7 @@ void Work::see(const journal::Event& event) {
   approvals.see(event);
   hooks.see(event);
   outbox.see(event);
+  early.see(event);
 }
 
 void Work::drain() {
@@ -31,6 +33,7 @@ asio::awaitable<void> Work::stop() {
   co_await approvals.stop();
   co_await hooks.stop();
   co_await outbox.stop();
+  co_await early.stop();
 }
 
 }  // namespace sessiond::leases

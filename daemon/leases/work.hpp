@@ -1,4 +1,4 @@
-// Owns what is handed out for a time: runs, questions about tools, calls of hooks, deliveries.
+// Owns what is handed out or kept for a time: runs, questions about tools, calls of hooks, deliveries, early changes.
 // Thread: the loop.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 #include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
+#include "daemon/leases/early_changes.hpp"
 #include "daemon/leases/hooks.hpp"
 #include "daemon/leases/outbox.hpp"
 #include "daemon/leases/runners.hpp"
@@ -17,7 +18,7 @@ namespace sessiond::leases {
 class Work {
  public:
   explicit Work(ledger::Ledger& ledger)
-      : claims(ledger), runners(ledger), approvals(ledger), hooks(ledger), outbox(ledger) {}
+      : claims(ledger), runners(ledger), approvals(ledger), hooks(ledger), outbox(ledger), early(ledger) {}
 
   void start();                           // takes up what there was before; to be called before requests are served
   void see(const journal::Event& event);  // that became durable
@@ -29,6 +30,7 @@ class Work {
   Approvals approvals;
   Hooks hooks;
   Outbox outbox;
+  EarlyChanges early;
 };
 
 }  // namespace sessiond::leases

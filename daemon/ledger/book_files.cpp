@@ -96,6 +96,10 @@ std::filesystem::path last_used_file(const Paths& paths, std::string_view agent)
   return paths.journal_dir() / "last" / (std::string(agent) + ".json");
 }
 
+std::filesystem::path early_file(const Paths& paths, std::string_view agent) {
+  return paths.journal_dir() / "early" / (std::string(agent) + ".json");
+}
+
 std::filesystem::path last_session_file(const Paths& paths, std::string_view agent) {
   return paths.agents_dir() / agent / "last_session";
 }
@@ -142,6 +146,8 @@ Result<void> read_books(decide::AgentState& state, const Paths& paths, const jou
   // Not noted in CHECKPOINT: without the file the session that was changed last counts as the last one.
   TRY(state.last_used, read_book<decide::LastUsed>(last_used_file(paths, id), false, id, journal,
                                                    "the last sessions are those that the journal tells of", repairs));
+  TRY(state.early, read_book<decide::EarlyChanges>(early_file(paths, id), false, id, journal,
+                                                   "early changes are those that the journal tells of", repairs));
   return {};
 }
 
@@ -167,11 +173,19 @@ bool may_have_open_deliveries(const std::filesystem::path& file, bool known) {
   return counts.pending + counts.leased + counts.failed != 0;
 }
 
+bool may_have_early_changes(const std::filesystem::path& file) {
+  const auto text = read_text(file);
+  if (!text) return text.error().code != Code::not_found;
+  const auto book = parse<decide::EarlyChanges>(*text);
+  return !book || !book->empty();
+}
+
 ChangedBooks take_changed_books(decide::AgentState& state) {
   ChangedBooks books;
   if (state.runs.is_dirty()) books.runs = state.runs.to_json();
   if (state.deliveries.is_dirty()) books.deliveries = state.deliveries.to_json();
   if (state.last_used.is_dirty()) books.last_used = state.last_used.to_json();
+  if (state.early.is_dirty()) books.early = state.early.to_json();
   return books;
 }
 
@@ -179,6 +193,7 @@ void take_again(decide::AgentState& state, const ChangedBooks& books) {
   if (books.runs) state.runs.mark_dirty();
   if (books.deliveries) state.deliveries.mark_dirty();
   if (books.last_used) state.last_used.mark_dirty();
+  if (books.early) state.early.mark_dirty();
 }
 
 Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBooks books) {
@@ -193,6 +208,10 @@ Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBo
   if (books.last_used) {
     TRY(write(last_used_file(paths, agent), std::move(*books.last_used)));
     store::fault_point("last.written");
+  }
+  if (books.early) {
+    TRY(write(early_file(paths, agent), std::move(*books.early)));
+    store::fault_point("early.written");
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // journal/runs/<agent>.json keeps the runs of an agent (decide/run_book.hpp), and journal/outbox/<agent>.json its
 // deliveries (decide/delivery_book.hpp), journal/last/<agent>.json which sessions people used last
-// (decide/last_used.hpp): one line with a checksum each, written whole with each checkpoint in which
+// (decide/last_used.hpp), journal/early/<agent>.json what is told of messages that have not come
+// (decide/early_changes.hpp): one line with a checksum each, written whole with each checkpoint in which
 // they changed. They lie beside the journal and not in the agent's folder, which foreign programs clean up.
 //
 // journal/adoptions says which deliveries are kept (decide/adoptions.hpp). It is written when that changes, before
@@ -27,6 +28,7 @@ class Agents;
 std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
 std::filesystem::path outbox_file(const Paths& paths, std::string_view agent);
 std::filesystem::path last_used_file(const Paths& paths, std::string_view agent);
+std::filesystem::path early_file(const Paths& paths, std::string_view agent);
 // agents/<agent>/last_session: the id of the session that was used last, for scripts. Never read.
 std::filesystem::path last_session_file(const Paths& paths, std::string_view agent);
 std::filesystem::path adoptions_file(const Paths& paths);
@@ -51,11 +53,12 @@ std::set<std::string> agents_with_book(const Agents& agents, bool BooksOnDisk::*
 // may have. `known`: there was such a file, so one that is gone or was moved away may have, too: it is made again when
 // the agent is read.
 bool may_have_open_runs(const std::filesystem::path& file, bool known);
+bool may_have_early_changes(const std::filesystem::path& file);
 bool may_have_open_deliveries(const std::filesystem::path& file, bool known);
 
 // The texts of those books of an agent that have changed since they were taken last.
 struct ChangedBooks {
-  std::optional<std::string> runs{}, deliveries{}, last_used{};
+  std::optional<std::string> runs{}, deliveries{}, last_used{}, early{};
 };
 ChangedBooks take_changed_books(decide::AgentState& state);
 // They are to be taken again: they were not written.

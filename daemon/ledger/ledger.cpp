@@ -74,12 +74,18 @@ asio::awaitable<std::vector<answers::Digest>> scopes_of(LedgerParts& parts, cons
 }
 
 // The answer to a message that came before, or that the agent has sent.
-Reply duplicate(std::string body, bool own) {
-  if (!own) {
-    body.pop_back();
-    body += R"(,"duplicate":true})";
-  }
-  return {.status = 200, .body = std::move(body)};
+Reply duplicate(std::string_view body, bool own) {
+  json::Edit told;
+  if (!own) told.put("duplicate", "true");
+  return {.status = 200, .body = json::apply(body, told)};
+}
+
+// Says under what the answer to the message of a request is kept.
+void keep_message(KeptUnder& under, const MessageName& wanted, const KnownMessage& known) {
+  under.message = known.scopes;
+  under.message_headers = known.headers;
+  under.first_message = known.first;
+  under.is_edit = wanted.is_edit;
 }
 
 // Lets a decision know what was answered when its message came first.
@@ -162,12 +168,18 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     InFlight in_flight(nothing);
     if (!intent.message.name.empty()) {
       CO_TRY(const KnownMessage known, known_message(parts, intent.message, in_flight));
-      if (known.answer && !known.is_open) co_return duplicate(known.answer->body, known.own);
+      if (known.answer && !known.is_open && !intent.message.is_edit) co_return duplicate(known.answer->body, known.own);
       if (known.is_open) told_before = known.answer->body;
-      under.message = known.scopes;
+      keep_message(under, intent.message, known);
     }
-    CO_TRY(auto decision, parts.memory.decide(agent, intent.actor,
-                                              told_before ? deciding_again(decide, *told_before) : decide, facts));
+    const auto with_early = [&, again = told_before ? deciding_again(decide, *told_before) : decide](
+                                const decide::AgentState& state, const decide::Context& context,
+                                const decide::FetchedLines& lines) {
+      decide::Context now = context;
+      now.early = &durable->early;
+      return again(state, now, lines);
+    };
+    CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, with_early, facts));
     if (decision.need) {
       if (++fetches == max_fetches) co_return fail(Code::session_busy, "the transcript keeps changing; try again");
       CO_TRY(co_await parts.memory.fetch(agent, *decision.need, facts));
@@ -178,9 +190,10 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
       decision.body.pop_back();
       decision.body += R"(,"durable":false})";
     }
+    for (const std::string& id : decision.early_taken) parts.agents.find_or_add(agent).state->early.forget(id);
     keep_sent(parts, decision, intent.actor, under, in_flight);
     parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
-    if (told_before) co_return duplicate(std::move(decision.body), false);
+    if (told_before && !intent.message.is_edit) co_return duplicate(decision.body, false);
     co_return Reply{.status = decision.status,
                     .body = std::move(decision.body),
                     .etag = std::move(decision.etag),
@@ -213,7 +226,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     if (known.is_open) {
       told_before = known.answer->body;
       decide = deciding_again(std::move(decide), *told_before);
-    } else if (known.answer) {
+    } else if (known.answer && !intent.message.is_edit) {
       if (parts_.env.rules.shared) CO_TRY(co_await parts_.flusher.wait_until_written(agent));
       Reply reply = duplicate(known.answer->body, known.own);
       decide::Decision again;
@@ -222,7 +235,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
         parts_.commits.answers().put(answer);
       co_return reply;
     }
-    under.message = known.scopes;
+    keep_message(under, intent.message, known);
   }
 
   decide::FetchedLines lines;
@@ -269,6 +282,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     now.find_echo = [this](const std::string& name, std::string_view key, std::uint64_t after) {
       return find_echo(parts_, name, key, after);
     };
+    now.is_coming_in = [this](const std::string& name) { return in_flight_.contains(name); };
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
       if (parts_.env.rules.shared && (!hold || hold->file != rests_on)) {
@@ -315,11 +329,12 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   // A commit without events journals nothing: its answer is kept as soon as the state is durable.
   std::vector<answers::Answer> unstored;
   if (!committed) unstored = answers_of(under, decision, parts_.commits.clock());
-  Reply reply = told_before ? duplicate(std::move(decision.body), false)
-                            : Reply{.status = decision.status,
-                                    .body = std::move(decision.body),
-                                    .etag = std::move(decision.etag),
-                                    .location = std::move(decision.location)};
+  const bool is_told_again = told_before && !intent.message.is_edit;
+  Reply reply = is_told_again ? duplicate(decision.body, false)
+                              : Reply{.status = decision.status,
+                                      .body = std::move(decision.body),
+                                      .etag = std::move(decision.etag),
+                                      .location = std::move(decision.location)};
   if (intent.respond_async && committed) {
     reply.status = 202;
     parts_.env.background.run(

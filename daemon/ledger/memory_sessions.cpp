@@ -218,7 +218,13 @@ void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
 
 void MemorySessions::apply(const std::string& agent, const decide::Decision& decision,
                            std::vector<answers::Answer> answers) {
-  if (decision.events.empty()) return;
+  if (decision.events.empty()) {
+    // A message of which nothing is stored is known all the same.
+    const std::string key = json::string_at(decision.body, "sessionKey").value_or("");
+    for (answers::Answer& answer : answers)
+      if (answer.of_message()) keep(std::move(answer), agent, key);
+    return make_room();
+  }
   Agent& there = agents_.at(agent);
   assert(decision.events.front().envelope.seq == next_seq_);
   next_seq_ += decision.events.size();

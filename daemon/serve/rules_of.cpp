@@ -135,6 +135,7 @@ Result<decide::Rules> rules_of(const config::Config& config) {
   rules.deliveries = {.max_attempts = config.work.deliveries.max_attempts,
                       .max_age_ms = config.work.deliveries.max_age_ms,
                       .adopt_ms = config.work.deliveries.adopt_ms};
+  rules.early_change_ms = config.work.inbound.early_change_ms;
   for (const auto& [agent, settings] : config.work.agents)
     rules.by_agent[agent] = {
         .compact_instructions = settings.compact_instructions.value_or(""),

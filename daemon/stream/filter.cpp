@@ -48,6 +48,10 @@ bool is_reserved(std::string_view pattern) {
   });
 }
 
+bool is_early(journal::EventType type) {
+  return type == journal::EventType::message_change_early || type == journal::EventType::message_change_lost;
+}
+
 // `*` alone names what a stream without types shows.
 Result<std::uint64_t> types_of(std::string_view pattern) {
   std::uint64_t types = 0;
@@ -126,6 +130,8 @@ bool StreamView::sees(const journal::Envelope& event) const {
   }
   if (!lineage.empty()) return principal.sees_agent(event.agent) && event.lineage.contains(lineage);
   if (!event.key.empty()) return false;
+  // Who told of a change learns what becomes of it.
+  if (is_early(event.type) && event.actor == principal.id && principal.sees_agent(event.agent)) return true;
   return event.agent.empty() ? principal.sees_everything() : principal.sees_whole_agent(event.agent);
 }
 

@@ -32,7 +32,7 @@ struct Answer {
   Digest request{};
   std::int64_t time = 0;  // of the AgeClock (store/journal/age_clock.hpp), as is every `now` below
   int status = 0;         // of the HTTP reply
-  std::string headers{};  // JSON object of the reply's headers (ETag, Location)
+  std::string headers{};  // JSON object of the reply's headers (ETag, Location); of a message, see known_messages.hpp
   std::string body{};     // as sent
   bool of_message() const { return request == Digest{}; }
   friend bool operator==(const Answer&, const Answer&) = default;

@@ -74,6 +74,10 @@ enum class EventType : std::uint8_t {
   delivery_queued,     // {deliveryId, attempt}: a failed one is to be sent after all
   log_appended,        // {entry}: a line of the session's log
   cost_exceeded,       // {costMicrocents, maxCostMicrocents, onExceed}: sent once when it becomes so
+  // Of edits and deletions that came before their message: each has its names and what: edit or delete.
+  message_change_early,  // {changeId, text?, content?, mentioned?, by, limited?, at, until, ageAt}
+  message_change_taken,  // {changeId}: the message came
+  message_change_lost,   // {changeId}: it did not come in time, or others took the room
   // Published only; the journal never has them.
   session_typing,    // {}
   session_released,  // {}
@@ -95,8 +99,8 @@ struct Envelope {
   std::string key{};    // empty: the event concerns the whole agent
   std::string session_id{};
   std::string channel{};
-  // Names of the channels whose messages reached the session, with spaces between, if they are several; else empty, and
-  // with the event of a message that came in, which concerns its own channel.
+  // Names of the channels whose messages reached the session, with spaces between, if they are several; else empty.
+  // Also empty when the event is about one channel alone: about a message that came from it, or a delivery to it.
   std::string channels{};
   std::string chat_type{};
   // The sessions that it descends from, nearest first: decide::Lineage::tag of each, with spaces between.

@@ -312,7 +312,7 @@ class Activation(Case):
     def test_what_another_person_says_under_the_same_id_activates_nobody_elses_message(self):
         body = {"chatType": "group", "peer": "G" + uid(), "messageId": "m1"}
         self.inbound(**body, **{"from": {"id": "1"}}, text="first")
-        again = self.inbound(status=200, **body, **{"from": {"id": "2"}}, text="second", mentioned=True)
+        again = self.inbound(status=200, **body, **{"from": {"id": "2"}}, text="first", mentioned=True)
         self.assertEqual((again["activate"], again["run"]), (False, None))
 
     def test_both_tellings_in_one_request_in_any_order_begin_one_run(self):

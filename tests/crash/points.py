@@ -22,6 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # harness
 import blob_cases  # noqa: E402
 import context_cases  # noqa: E402
 import delivery_cases  # noqa: E402
+import early_cases  # noqa: E402
 import log_cases  # noqa: E402
 import maintenance_cases  # noqa: E402
 import point_cases  # noqa: E402
@@ -61,7 +62,7 @@ def main():
     os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     report = Report()
     runs = [(kind, point, turn) for kind in (*point_cases.CASES, *maintenance_cases.CASES, *context_cases.CASES,
-                                 *run_cases.CASES, *delivery_cases.CASES,
+                                 *run_cases.CASES, *delivery_cases.CASES, *early_cases.CASES,
                                  *transfer_cases.CASES, *blob_cases.CASES, *log_cases.CASES, *search_cases.CASES) for turn, point in enumerate(kind.points)
             if options.k in f"{kind.__name__} {point}"]
     if options.without and report.wants(WITHOUT):

@@ -46,16 +46,16 @@ async function where(channelId) {
   return {...here, peer: channel.recipientId ?? (channel.isThread() ? channel.parentId : channelId)};
 }
 
+const plain = (text = '') => text.replaceAll(new RegExp(`<@!?${client.user.id}>`, 'g'), '').trim() || '(a file)';
 client.on('messageCreate', (message) => inOrder(async () => {
   if (message.author.bot || message.system) return;
-  const text = message.content.replaceAll(new RegExp(`<@!?${client.user.id}>`, 'g'), '').trim();
-  const stop = text.toLowerCase() === 'stop';
+  const stop = plain(message.content).toLowerCase() === 'stop';
   const told = await daemon('POST', '/v1/inbound', {
     ...(await where(message.channelId)),
     chatType: message.inGuild() ? 'channel' : 'direct',
     threadId: message.channel.isThread() ? message.channelId : undefined,
     from: {id: message.author.id, name: message.author.displayName, username: message.author.username},
-    text: text || '(a file)',
+    text: plain(message.content),
     mentioned: message.mentions.users.has(client.user.id),
     messageId: message.id, // the same message twice is one message
     ...(stop && {activate: false}),
@@ -64,15 +64,16 @@ client.on('messageCreate', (message) => inOrder(async () => {
   if (stop && !told.duplicate) await daemon('POST', abort, {reason: `${message.author.username} said stop`});
 }));
 
-// What the daemon has no message for was said before it knew us. These are the gateway's own events: discord.js
-// withholds what happens to a message that it has not seen since its start.
+// What is told before its message waits for it; a reaction to what was said before the daemon knew us is left. These are
+// the gateway's own events: discord.js withholds what happens to a message that it has not seen since its start.
 const change = (what, {channel_id: channelId}, body) => inOrder(async () => {
   await daemon('POST', `/v1/inbound/${what}`, {...(await where(channelId)), ...body}).catch((error) => {
     if (!error.message.startsWith('message_not_found')) throw error;
   });
 });
 client.ws.on('MESSAGE_UPDATE', (event) => {
-  if (event.edited_timestamp && !event.author?.bot) change('edits', event, {messageId: event.id, text: event.content});
+  const said = {text: plain(event.content), mentioned: event.mentions?.some(({id}) => id === client.user.id) ?? false};
+  if (event.edited_timestamp && !event.author?.bot) change('edits', event, {messageId: event.id, ...said});
 });
 client.ws.on('MESSAGE_DELETE', (event) => change('deletes', event, {messageId: event.id}));
 for (const [name, removed] of [['MESSAGE_REACTION_ADD', false], ['MESSAGE_REACTION_REMOVE', true]])

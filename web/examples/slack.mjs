@@ -52,10 +52,11 @@ const here = {agent: AGENT, channel: 'slack', accountId};
 const where = (channel, user) => ({...here, peer: channel.startsWith('D') ? user : channel});
 const plain = (text = '') =>
   text.replaceAll(`<@${me}>`, '').trim().replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
+const said = ({text}) => ({text: plain(text) || '(a file)', mentioned: text?.includes(`<@${me}>`) ?? false});
 const escaped = (text) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 const pathOf = (agent, key) => `/v1/agents/${agent}/sessions/${encodeURIComponent(key)}`;
 
-// What the daemon has no message for was said before it knew us.
+// What is told before its message waits for it; a reaction to what was said before the daemon knew us is left.
 const change = (what, body) =>
   daemon('POST', `/v1/inbound/${what}`, body).catch((error) => {
     if (!error.message.startsWith('message_not_found')) throw error;
@@ -65,7 +66,7 @@ app.event('message', async ({event}) => {
   const {channel, channel_type: type, subtype, message, previous_message: previous} = event;
   if (subtype === 'message_changed') {
     if (message.text === previous?.text || message.bot_id) return; // a preview of a link was added, or it is ours
-    await change('edits', {...where(channel, message.user), messageId: message.ts, text: plain(message.text)});
+    await change('edits', {...where(channel, message.user), messageId: message.ts, ...said(message)});
   } else if (subtype === 'message_deleted') {
     await change('deletes', {...where(channel, previous?.user), messageId: event.deleted_ts});
   } else if (!event.bot_id && event.user && [undefined, 'file_share', 'thread_broadcast'].includes(subtype)) {
@@ -75,8 +76,7 @@ app.event('message', async ({event}) => {
       chatType: {im: 'direct', mpim: 'group'}[type] ?? 'channel',
       threadId: event.thread_ts,
       from: {id: event.user},
-      text: plain(event.text) || '(a file)',
-      mentioned: event.text?.includes(`<@${me}>`) ?? false,
+      ...said(event),
       messageId: event.ts, // the same message twice is one message
       ...(stop && {activate: false}),
     });

@@ -16,7 +16,7 @@ List channels(std::string_view entry, std::string key = "agent:main:main") {
   return channels_of(Session(std::move(key), raw(entry)));
 }
 
-// What an edit of the entry puts into `channels`; "-" for nothing.
+// Returns the value that an edit gives to `channels` after keep_channels(); "-" if it gives none.
 std::string kept(std::string_view entry, std::string_view changes, bool foreign) {
   json::Edit edit = json::read_edit(changes);
   keep_channels(Session("agent:main:main", raw(entry)), edit, foreign);

@@ -181,6 +181,7 @@ struct Config {
     std::map<std::string, std::int64_t> windows{};  // by model
     Compaction compaction{};
     Pruning pruning{};
+    std::int64_t view_bytes = 24 << 20;
     std::int64_t max_files_per_message = 10;
   };
   struct DoomLoop {

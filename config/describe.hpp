@@ -160,6 +160,9 @@ void describe_context(Visitor& v, AContext& c) {
     v.key("excludeTools", c.pruning.exclude_tools, TextRule{tool_name_fault},
           "Tools whose results stay. Case does not matter; a * at the end stands for anything.");
   });
+  v.key("viewBytes", c.view_bytes, Between{64 * kib, gib},
+        "How many bytes of messages a model is shown at most, media as base64 (providers refuse longer requests). The "
+        "oldest images and files go first, then the oldest results of tools.");
   v.key("maxFilesPerMessage", c.max_files_per_message, Between{1, 10'000},
         "How many files, images and attachments one message may have (else 422).");
 }

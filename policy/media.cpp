@@ -9,6 +9,7 @@
 #include "policy/pointer.hpp"
 #include "store/base64.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 
 namespace sessiond::policy {
 namespace {
@@ -300,6 +301,20 @@ class ShowMedia {
 
 }  // namespace
 
+namespace {
+
+// Returns whether the object whose first member stands at `at` is the member `source` of another one.
+bool is_source(std::string_view json, std::size_t at) {
+  if (at == 0 || json[at - 1] != '{') return false;
+  const std::size_t begin = at - 1 - std::min<std::size_t>(at - 1, 32);
+  std::string_view before = store::trim(json.substr(begin, at - 1 - begin));
+  if (!before.ends_with(':')) return false;
+  before.remove_suffix(1);
+  return store::trim(before).ends_with(R"("source")");
+}
+
+}  // namespace
+
 WithoutMedia take_media(std::string_view json, HashOf hash_of) {
   if (!may_hold_media(json)) return {};
   TakeMedia take(json, hash_of);
@@ -339,6 +354,22 @@ bool names_blob(std::string_view text, NamedBy by, std::string_view hash) {
   bool found = false;
   names_in(text, by, [&](std::string_view named) { found = found || named == hash; });
   return found;
+}
+
+std::size_t inlined_bytes(std::string_view json) {
+  std::size_t bytes = json.size();
+  for (std::size_t at = json.find(blob_name); at != std::string_view::npos; at = json.find(blob_name, at)) {
+    const std::size_t name = at;
+    at += blob_name.size();
+    if (!is_blob_hash(json.substr(at, hash_digits)) || !is_source(json, name)) continue;
+    const std::string_view source = json::value_at(json, name - 1);
+    // A client may have written the handle.
+    const std::int64_t least = small_media_bytes, most = 64 << 20;
+    const std::int64_t size = std::clamp(json::int_at(source, "bytes").value_or(least), least, most);
+    bytes += store::base64_size(static_cast<std::size_t>(size));
+    at = name - 1 + source.size();
+  }
+  return bytes;
 }
 
 std::string with_media(std::string json, MediaAs as, const BytesOf& bytes_of) {

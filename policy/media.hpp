@@ -65,6 +65,8 @@ inline constexpr std::size_t longest_name = 96;  // bytes of a name: pieces of a
 enum class MediaAs : unsigned char { handle, inlined, url };
 // The bytes of a blob. Nothing: it cannot be read; the handle stays then, and says "unavailable":true.
 using BytesOf = std::function<std::optional<std::string>(const std::string& sha256)>;
+// Returns how many bytes a JSON value has, about, when each handle is shown in its own spelling.
+std::size_t inlined_bytes(std::string_view json);
 // Shows the media of an entry: in their own spelling, or as {"type":"url","url":"/v1/blobs/<hash>","media_type":…}.
 // Returns `json` when there are none.
 std::string with_media(std::string json, MediaAs as, const BytesOf& bytes_of);

@@ -60,6 +60,7 @@ enum class Code : std::uint8_t {
   unmatched_tool_call,
   unmatched_tool_result,
   hook_blocked,
+  view_too_large,
   precondition_required,
   too_many_requests,
   header_fields_too_large,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "policy/context/entry.hpp"
+#include "policy/overflow.hpp"
 #include "store/json/raw_json.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/entry_shape.hpp"
@@ -173,6 +174,51 @@ std::optional<std::string> changed_message(std::string_view message, const Shown
   }
   if (json::find(message, "text")) edit.remove("text");
   return json::apply(message, edit);
+}
+
+namespace {
+
+std::string_view message_in(std::string_view line) {
+  const EntryFields fields = read_fields(line);
+  return fields.shape == EntryShape::nested ? fields.message : line;
+}
+
+}  // namespace
+
+std::vector<std::string> dropped_in(std::string_view line) {
+  std::vector<std::string> ids;
+  if (!line.contains(R"("dropped":[)")) return ids;  // a first look
+  const std::string_view message = message_in(line);
+  const auto dropped = json::find(message, "dropped");
+  if (!dropped || json::kind(*dropped) != json::Kind::array || json::find(message, "synthetic") != "true") return ids;
+  for (const std::string_view id : json::elements(*dropped)) ids.push_back(json::as_string(id).value_or(""));
+  return ids;
+}
+
+void add_retold(ShownChanges& changes, std::uint64_t seq, std::string_view id, std::string_view line) {
+  if (changes.empty()) return;
+  const std::vector<std::string> ids = dropped_in(line);
+  if (ids.empty()) return;
+  const auto told = policy::OverflowText::read(json::string_at(message_in(line), "content").value_or(""));
+  if (!told || told->lines.size() != ids.size()) return;
+  policy::OverflowText now{.dropped = told->dropped};
+  ShownChange change;
+  for (std::size_t at = 0; at < ids.size(); ++at) {
+    const ShownChange* one = changes.of(seq, ids[at]);
+    if (one != nullptr && (one->deleted || !one->edit.empty())) change.at = std::max(change.at, one->at);
+    if (one != nullptr && one->deleted) {
+      --now.dropped;
+    } else {
+      const bool is_edited = one != nullptr && !one->edit.empty();
+      now.lines.push_back(is_edited ? policy::overflow_line(edited_text(*one)) : told->lines[at]);
+    }
+  }
+  if (now.text() == told->text()) return;
+  change.deleted = now.dropped <= 0;
+  json::ObjectWriter edit;
+  edit.string("text", now.text());
+  change.edit = edit.text();
+  changes.add(std::string(changes.origins().at(seq)), std::string(id), std::move(change));
 }
 
 std::optional<std::string> changed_line(std::string_view line, std::uint64_t seq, const ShownChanges& changes) {

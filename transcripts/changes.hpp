@@ -60,6 +60,7 @@ class ShownChanges {
   // The same for a message that was first written in the transcript `origin`.
   const ShownChange* of_origin(std::string_view origin, std::string_view id) const;
   bool empty() const { return by_origin_.empty(); }
+  const Origins& origins() const { return origins_; }
 
  private:
   Origins origins_;
@@ -68,6 +69,12 @@ class ShownChanges {
 
 // Returns a message with its newest text and `edited`; nothing if it was deleted. The calls of a deleted answer stay.
 std::optional<std::string> changed_message(std::string_view message, const ShownChange& change);
+// A message may tell of others that a full queue has dropped (policy/overflow.hpp). Returns their ids, one for each
+// line of its text; "" where it is not known. None: it is another message. `line`: as it is stored, or the message
+// alone.
+std::vector<std::string> dropped_in(std::string_view line);
+// Adds the change that such a message needs once those were edited or deleted.
+void add_retold(ShownChanges& changes, std::uint64_t seq, std::string_view id, std::string_view line);
 // Names the message that a line of a custom entry changes. Nothing: it changes none.
 struct ChangeTarget {
   std::string_view what{};  // edit, delete, reaction

@@ -196,12 +196,13 @@ Result<Transcript*> changes_beside(const MemoryTranscript& /*source*/, std::stri
 using EntryIds = std::set<std::string, std::less<>>;
 using Names = std::set<std::string, std::less<>>;
 
-// Returns the ids of the lines, and of the messages that they change.
+// Returns the ids of the lines, and of the messages that they change or tell of.
 EntryIds ids_told_by(const std::vector<StoredLine>& lines) {
   EntryIds ids;
   for (const auto& [seq, line] : lines) {
     ids.insert(entry_id(line, seq));
     if (auto target = target_in(line)) ids.insert(std::move(target->id));
+    std::ranges::move(dropped_in(line), std::inserter(ids, ids.end()));
   }
   return ids;
 }
@@ -314,7 +315,10 @@ Result<void> show_changes(Source& source, const Landmarks& marks, const ReadLimi
     EntryIds ids;
     for (const auto* lines : {&conversation.before, &conversation.after})
       for (const context::Line& line : *lines)
-        if (line.type == "message") ids.insert(line.id);
+        if (line.type == "message") {
+          ids.insert(line.id);
+          std::ranges::move(dropped_in(line.body), std::inserter(ids, ids.end()));
+        }
     return ids;
   };
   Landmarks then;  // has only the changes up to `through`
@@ -325,9 +329,11 @@ Result<void> show_changes(Source& source, const Landmarks& marks, const ReadLimi
       return true;
     }));
   }
-  TRY(const ShownChanges changes, changes_in(source, limits.through ? then.changes : marks.changes, limits.name,
-                                             Wanted(shown_ids), !limits.through));
+  TRY(ShownChanges changes, changes_in(source, limits.through ? then.changes : marks.changes, limits.name,
+                                       Wanted(shown_ids), !limits.through));
   if (changes.empty()) return {};
+  for (const auto* lines : {&conversation.before, &conversation.after})
+    for (const context::Line& line : *lines) add_retold(changes, line.seq, line.id, line.body);
   for (auto* lines : {&conversation.before, &conversation.after})
     for (context::Line& line : *lines) {
       const ShownChange* change = line.type == "message" ? changes.of(line.seq, line.id) : nullptr;
@@ -459,17 +465,22 @@ Result<std::vector<SeqSpan>> read_path_of(Source& source, const std::string& ent
 }
 
 template <class Source>
-Result<ShownChanges> read_changes_of(Source& source, const std::string& name, const Wanted& wanted) {
+Result<ShownChanges> read_changes_of(Source& source, const std::string& name, const std::vector<StoredLine>* lines) {
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  return changes_in(source, marks->changes, name, wanted, true);
+  TRY(ShownChanges changes,
+      changes_in(source, marks->changes, name, lines == nullptr ? Wanted() : Wanted(*lines), true));
+  if (lines == nullptr || changes.empty()) return changes;
+  for (const auto& [seq, line] : *lines) add_retold(changes, seq, entry_id(line, seq), line);
+  return changes;
 }
 
 template <class Source>
 Result<StoredLine> read_shown_line_of(Source& source, const std::string& name, const std::string& entry_id) {
   TRY(auto found, source.find(entry_id));
   if (!found) return StoredLine{};
-  TRY(const auto changes, read_changes_of(source, name, Wanted([&entry_id] { return EntryIds{entry_id}; })));
+  const std::vector<StoredLine> one{*found};
+  TRY(const auto changes, read_changes_of(source, name, &one));
   if (auto changed = changed_line(found->line, found->seq, changes)) found->line = *std::move(changed);
   return *std::move(found);
 }
@@ -647,17 +658,17 @@ Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const
 }
 
 Result<ShownChanges> read_changes(Transcript& source, const std::string& name) {
-  return twice(source, [&] { return read_changes_of(source, name, Wanted()); });
+  return twice(source, [&] { return read_changes_of(source, name, nullptr); });
 }
 Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name) {
-  return read_changes_of(source, name, Wanted());
+  return read_changes_of(source, name, nullptr);
 }
 Result<ShownChanges> read_changes(Transcript& source, const std::string& name, const std::vector<StoredLine>& lines) {
-  return twice(source, [&] { return read_changes_of(source, name, Wanted(lines)); });
+  return twice(source, [&] { return read_changes_of(source, name, &lines); });
 }
 Result<ShownChanges> read_changes(const MemoryTranscript& source, const std::string& name,
                                   const std::vector<StoredLine>& lines) {
-  return read_changes_of(source, name, Wanted(lines));
+  return read_changes_of(source, name, &lines);
 }
 
 Result<StoredLine> read_shown_line(Transcript& source, const std::string& name, const std::string& entry_id) {

@@ -39,12 +39,27 @@ Result<AskedView> read_asked_view(const http::Request& request) {
                                                 : Prune::automatic;
   TRY(asked.options.max_tool_chars, query_int(request, "maxToolChars", 1, longest_window));
   TRY(asked.options.max_messages, query_int(request, "maxMessages", 1, 1'000'000));
+  TRY(asked.options.max_bytes, query_int(request, "maxBytes", 1, std::int64_t{1} << 40));
   return asked;
+}
+
+Problem too_many_bytes(const context::View& view, const AskedView& asked) {
+  const context::ViewOptions& options = asked.options;
+  const std::string_view remedy =
+      asked.summarize ? "delete the message that is too large, or give a greater maxBytes (context.viewBytes)"
+      : options.prune == context::Prune::off
+          ? "ask without prune=off, and old media and results are left out"
+          : "leave out older turns (maxMessages), ask with prune=aggressive, or give a greater maxBytes "
+            "(context.viewBytes); a message of the last turn that is too large can only be deleted";
+  return {.code = Code::view_too_large,
+          .detail = fmt::format("the messages have {} bytes with their media, and may have {}: {}", view.bytes,
+                                *options.max_bytes, remedy),
+          .members = {{"bytes", std::to_string(view.bytes)}, {"maxBytes", std::to_string(*options.max_bytes)}}};
 }
 
 Problem too_long() {
   return {
-      .code = Code::validation_failed,
+      .code = Code::view_too_large,
       .detail = fmt::format("the conversation since its last compaction has more than {} bytes; compact it, or give "
                             "maxMessages",
                             limits::view_bytes)};

@@ -28,6 +28,8 @@ struct AskedView {
 Result<std::optional<std::int64_t>> asked_window(const http::Request& request);
 // bad_request for what does not go with a view.
 Result<AskedView> read_asked_view(const http::Request& request);
+// Returns the problem that is answered when a view has more bytes than asked for, whatever was left out.
+Problem too_many_bytes(const context::View& view, const AskedView& asked);
 // Returns the problem that is answered when the conversation does not fit into memory.
 Problem too_long();
 // The entry of the session; {} when it has none.

@@ -14,6 +14,7 @@
 #include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
+#include "policy/context/byte_limit.hpp"
 #include "policy/context/compaction.hpp"
 #include "policy/context/window.hpp"
 #include "store/limits.hpp"
@@ -182,9 +183,14 @@ std::string pruned_json(const context::View& view) {
     begin_element(out);
     json::ObjectWriter writer(out);
     writer.string("entryId", one.entry_id);
-    writer.string("tool", one.tool);
-    writer.integer("from", one.from);
-    writer.integer("to", one.to);
+    if (one.media.empty()) {
+      writer.string("tool", one.tool);
+      writer.integer("from", one.from);
+      writer.integer("to", one.to);
+    } else {
+      writer.string("media", one.media);
+      writer.integer("bytes", one.from);
+    }
     writer.string("how", one.how);
     if (view.aggressive) writer.boolean("aggressive", true);
     writer.close();
@@ -210,21 +216,28 @@ std::string repaired_json(const context::View& view) {
 
 // The rows between the last checkpoint and an entry: those that a summary is made from.
 Result<std::string> summarized_rows(const context::Conversation& conversation, const context::Settings& settings,
-                                    const std::string& until, std::int64_t window) {
-  const auto rows = context::rows_to_summarise(conversation, settings, until, window);
+                                    const AskedView& asked, std::int64_t window) {
+  auto rows = context::rows_to_summarise(conversation, settings, asked.until, window);
   if (!rows)
-    return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", until));
+    return fail(Code::message_not_found, fmt::format("there is no message {} behind the last compaction", asked.until));
+  context::View view{.rows = *std::move(rows)};
+  for (context::Row& row : view.rows.all) row.is_asked = false;  // it is asked of another model
+  view.bytes = context::bytes_of(view.rows.all);
+  context::keep_within(view.rows, 0, view.rows.all.size(), *asked.options.max_bytes, view.bytes, view.used,
+                       settings.pruning);
+  if (view.bytes > *asked.options.max_bytes) return std::unexpected(too_many_bytes(view, asked));
   std::string out = "{\"data\":[";
-  for (const context::Row& row : rows->all) append_element(out, context::to_json(row));
+  for (const context::Row& row : view.rows.all) append_element(out, context::to_json(row));
   return out + "]";
 }
 
-std::string view_json(const context::Conversation& conversation, const AskedView& asked,
-                      const context::Settings& settings, const context::Window& window, const TranscriptSource& source,
-                      context::Meter meter, const ShownDue& due) {
+Result<std::string> view_json(const context::Conversation& conversation, const AskedView& asked,
+                              const context::Settings& settings, const context::Window& window,
+                              const TranscriptSource& source, context::Meter meter, const ShownDue& due) {
   context::ViewOptions options = asked.options;
   options.window = window.tokens;
   const context::View view = context::view_of(conversation, options, settings);
+  if (view.bytes > *options.max_bytes) return std::unexpected(too_many_bytes(view, asked));
   if (options.of_run) meter.count(view.whole);
   std::string out = "{\"system\":[";
   for (const std::string& message : view.system) append_element(out, message);
@@ -246,6 +259,7 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
   CO_TRY(auto source, co_await source_of(api, request, true));
   asked.options.of_run = !source.order.run.empty();
   if (auto& most = asked.options.max_messages; !most) most = api.ledger.rules().of_agent(source.agent).max_messages;
+  if (auto& most = asked.options.max_bytes; !most) most = api.ledger.rules().context.view_bytes;
   // The last run failed because the model's window was full (policy/runs/README.md).
   if (!query_text(request, "prune") && is_exceeded(source)) asked.options.prune = context::Prune::aggressive;
   const context::Settings settings = api.ledger.rules().context;
@@ -255,7 +269,7 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
   CO_TRY(auto body, co_await read_source(api, source, [&](auto& transcript) -> Result<std::string> {
            if (asked.summarize) {
              TRY(const auto conversation, read_conversation(transcript, source));
-             return summarized_rows(conversation, settings, asked.until, window.tokens);
+             return summarized_rows(conversation, settings, asked, window.tokens);
            }
            TRY(auto conversation, transcripts::read_conversation(transcript, limits));
            if (conversation.cut) return std::unexpected(too_long());
@@ -272,10 +286,9 @@ HandlerResult get_model_view(Api& api, http::Request& request) {
   if (asked.media != policy::MediaAs::handle) {
     auto shown = co_await on_disk(api, [&] { return shown_media(api, std::move(body), asked.media); });
     if (!shown.whole)
-      co_return fail(Code::validation_failed,
-                     fmt::format("the media of the conversation have more than {} bytes; compact "
-                                 "it, give maxMessages, or ask for media=url",
-                                 limits::inline_bytes));
+      co_return fail(Code::view_too_large, fmt::format("the media of the conversation have more than {} bytes; compact "
+                                                       "it, give maxMessages, or ask for media=url",
+                                                       limits::inline_bytes));
     body = std::move(shown.json);
   }
   http::Response response = as_of_response(std::move(body), source.as_of);

@@ -17,11 +17,11 @@ struct ViewThen {
 };
 using ViewQuery = std::vector<std::pair<std::string, std::string>>;
 // `query`: of the GET that the view was made by. It has to name what would otherwise be taken from the entry as it is
-// now: see complete_view_query. validation_failed when the view is too long; bad_request.
+// now: see complete_view_query. view_too_large; bad_request.
 asio::awaitable<Result<ViewThen>> view_then(Api& api, const TranscriptSource& source, ViewQuery query,
                                             std::uint64_t through);
-// Adds to a query, in its own spelling, what the session's entry and the configuration decide of a view: window, prune
-// and maxMessages.
+// Adds to a query, in its own spelling, what the session's entry and the configuration decide of a view: window,
+// prune, maxBytes and maxMessages.
 Result<std::string> complete_view_query(const Api& api, std::string query, std::string_view agent,
                                         std::string_view entry);
 

@@ -227,7 +227,11 @@ std::string DocumentExport::take(const std::vector<transcripts::StoredLine>& lin
     if (with_media_) held = shown_media(api_, stored, policy::MediaAs::inlined).json;
     const std::string_view line = with_media_ ? held : stored;
     formats::StoredEntry entry{.seq = seq, .line = line, .on_path = on_path(seq)};
-    if (!changes_.empty()) entry.change = changes_.of(seq, transcripts::entry_id(line, seq));
+    if (!changes_.empty()) {
+      const std::string id = transcripts::entry_id(line, seq);
+      transcripts::add_retold(changes_, seq, id, line);
+      entry.change = changes_.of(seq, id);
+    }
     if (stage_ == Stage::survey) {
       note_mark(entry);
       writer_->survey(entry);

@@ -65,5 +65,7 @@ json::Edit edit_of(std::string_view object);
 // Reads an entry that a client wants appended. Errors: those of transcripts::parse_entry; validation_failed for an
 // entry that only the daemon makes.
 Result<transcripts::NewEntry> client_entry(std::string_view value, const std::string& pointer);
+// Reads an entry of a transcript that replaces another. It may tell of dropped messages, as the other one did.
+Result<transcripts::NewEntry> replacing_entry(std::string_view value, const std::string& pointer);
 
 }  // namespace sessiond::api

@@ -94,7 +94,8 @@ Result<Reading> read_reading(const http::Request& request) {
   reading.page.descending = order == "desc";
   TRY(reading.page.types, query_names(request, "types"));
   TRY(const auto view, query_choice(request, "view", {"full", "chat", "raw", "llm", "summarize"}));
-  for (const std::string_view name : {"style", "prune", "window", "maxToolChars", "maxMessages", "until", "run"})
+  for (const std::string_view name :
+       {"style", "prune", "window", "maxToolChars", "maxMessages", "maxBytes", "until", "run"})
     if (query_text(request, name)) return fail(Code::bad_request, fmt::format("?{}= goes with view=llm only", name));
   reading.view = view == "raw"    ? transcripts::View::raw
                  : view == "chat" ? transcripts::View::chat
@@ -283,7 +284,7 @@ void add_message_routes(http::Router& router, Api& api) {
   on("POST", one + "/messages", auth::Permission::append, scanned<lasting<post>>, {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
      {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
-      "maxToolChars", "maxMessages", "until", "run", "media"});
+      "maxToolChars", "maxMessages", "maxBytes", "until", "run", "media"});
   on("GET", one + "/messages/{id}", auth::Permission::read, get_one,
      {"topic", "sessionId", "archive", "view", "media"});
   on("POST", one + "/streams/{stream}", auth::Permission::append, post_to_stream);

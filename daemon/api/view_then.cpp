@@ -31,6 +31,8 @@ asio::awaitable<Result<ViewThen>> view_then(Api& api, const TranscriptSource& so
            if (conversation.cut) return std::unexpected(too_long());
            options.of_run = !asked.run.empty();
            const context::View view = context::view_of(conversation, options, settings);
+           if (options.max_bytes && view.bytes > *options.max_bytes)
+             return std::unexpected(too_many_bytes(view, asked));
            ViewThen then{.system = "[", .data = "["};
            for (const std::string& message : view.system) append_element(then.system, message);
            for (const context::Row& row : view.rows.all) append_element(then.data, context::to_json(row));
@@ -59,6 +61,7 @@ Result<std::string> complete_view_query(const Api& api, std::string query, std::
       transcripts::transcript_name(json::string_at(entry, "sessionId").value_or(""), query_text(request, "topic"));
   if (!query_text(request, "prune"))
     query += context::is_exceeded(entry, transcript) ? "&prune=aggressive" : "&prune=auto";
+  if (!query_text(request, "maxBytes")) query += fmt::format("&maxBytes={}", api.ledger.rules().context.view_bytes);
   if (const auto most = api.ledger.rules().of_agent(agent).max_messages; most && !query_text(request, "maxMessages"))
     query += fmt::format("&maxMessages={}", *most);
   return query;

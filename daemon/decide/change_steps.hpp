@@ -15,7 +15,7 @@ namespace sessiond::decide {
 Result<void> remove_echoes(DecisionBuilder& builder, Session& session, const std::vector<MessagePlace>& places,
                            const FetchedLines& lines);
 
-// What was told of a message before it came.
+// The changes of a message that were told before it came.
 struct Foretold {
   std::vector<EarlyChange> changes{};
   bool is_deleted() const;
@@ -26,7 +26,7 @@ struct Foretold {
 // `message`: its names, its author and the token that brings it.
 Foretold foretold(const Context& context, const AgentState& state, const EarlyChange& message);
 // Tells that they hold now. The session need not be there: `about` is where the message belongs.
-void take_foretold(DecisionBuilder& builder, const Foretold& told, const journal::Envelope& about);
+void take_foretold(DecisionBuilder& builder, const Foretold& told, journal::Envelope about);
 // Tells that they do not hold, although the message came.
 void lose_foretold(DecisionBuilder& builder, const Foretold& told);
 // Appends an edit or a deletion of a message that this decision has appended, or that was there already. `topic`: whose

@@ -70,32 +70,34 @@ std::optional<std::string> topic_of_sent(const DecisionBuilder& builder, const S
   return is_there ? place.topic : std::nullopt;
 }
 
-// What people did to a message before its bridge said how the platform names it.
+// Makes the changes that people made to a message before its bridge said how the platform names it, under the
+// names of all its parts. If one part is deleted and another edited, the message is
+// deleted.
 Result<void> change_sent(DecisionBuilder& builder, Session& session, const Delivery& delivery,
                          const FetchedLines& lines) {
   const std::string to = json::string_at("{" + delivery.fixed + "}", "to").value_or("");
-  bool is_changed = false;
-  for (const NamedMessage& named : builder.out.named) {
-    const Foretold told = foretold(builder.context(), builder.state(),
-                                   {.channel = delivery.channel,
-                                    .account_id = delivery.account_id,
-                                    .peer = to,
-                                    .message_id = named.id,
-                                    .actor = std::string(builder.context().actor)});
-    if (told.changes.empty()) continue;
-    if (!told.is_deleted() && told.leaves_nothing(false)) {
-      lose_foretold(builder, told);
-      continue;
-    }
-    const auto deletion = std::ranges::find_if(told.changes, &EarlyChange::deletes);
-    const EarlyChange& change = deletion != told.changes.end() ? *deletion : *told.edit();
-    if (!is_changed) {
-      TRY(change_foretold(builder, session, change, named.place, topic_of_sent(builder, session, delivery), lines));
-    }
-    if (builder.out.need) return {};
-    is_changed = true;
-    take_foretold(builder, told, builder.out.events.back().envelope);
+  Foretold told;
+  for (const NamedMessage& named : builder.out.named)
+    for (EarlyChange& change : foretold(builder.context(), builder.state(),
+                                        {.channel = delivery.channel,
+                                         .account_id = delivery.account_id,
+                                         .peer = to,
+                                         .message_id = named.id,
+                                         .actor = std::string(builder.context().actor)})
+                                   .changes)
+      if (std::ranges::find(told.changes, change.id, &EarlyChange::id) == told.changes.end())
+        told.changes.push_back(std::move(change));
+  std::ranges::sort(told.changes, {}, &EarlyChange::at);
+  if (told.changes.empty()) return {};
+  if (!told.is_deleted() && told.leaves_nothing(false)) {
+    lose_foretold(builder, told);
+    return {};
   }
+  const auto deletion = std::ranges::find_if(told.changes, &EarlyChange::deletes);
+  const EarlyChange& change = deletion != told.changes.end() ? *deletion : *told.edit();
+  TRY(change_foretold(builder, session, change, builder.out.named.front().place,
+                      topic_of_sent(builder, session, delivery), lines));
+  if (!builder.out.need) take_foretold(builder, told, builder.out.events.back().envelope);
   return {};
 }
 

@@ -66,7 +66,7 @@ void lose_foretold(DecisionBuilder& builder, const Foretold& told) {
   }
 }
 
-void take_foretold(DecisionBuilder& builder, const Foretold& told, const journal::Envelope& about) {
+void take_foretold(DecisionBuilder& builder, const Foretold& told, journal::Envelope about) {
   for (const EarlyChange& change : told.changes) {
     if (!builder.context().durable) {
       builder.out.early_taken.push_back(change.id);

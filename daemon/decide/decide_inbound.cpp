@@ -249,7 +249,7 @@ class InboundDecision {
     put("channel", route_.channel);
     put("chatType", route_.chat_type);
     if (!entry.find("origin")) edit.put("origin", origin());
-    put_channels(edit, there);
+    put_channels(edit, entry, there);
     if (route_.chat_type != "direct") {
       put("groupId", command_.peer);
       put("subject", command_.names.subject);
@@ -269,8 +269,8 @@ class InboundDecision {
   }
 
   // Names the channels whose messages reached the session, where origin and the last channel do not say the same.
-  void put_channels(json::Edit& edit, const Session* there) const {
-    auto channels = there != nullptr ? channels_of(*there) : std::vector<std::string>();
+  void put_channels(json::Edit& edit, const json::Index& entry, const Session* there) const {
+    auto channels = there != nullptr ? channels_of(entry, there->channel) : std::vector<std::string>();
     if (std::ranges::find(channels, route_.channel) != channels.end()) return;
     const std::string provider = store::lower(store::trim(command_.provider));
     const bool other_provider = !provider.empty() && provider != route_.channel;

@@ -200,7 +200,12 @@ class RunStart {
 // The entry that tells the model which inputs were dropped.
 transcripts::NewEntry entry_of(const runs::Overflow& overflow) {
   transcripts::NewEntry entry{.type = "message", .role = "user", .stamp = true};
-  entry.body = fmt::format(R"({{"role":"user","content":{},"synthetic":true}})", json::quote(overflow.text()));
+  json::ObjectWriter message;
+  message.string("role", "user");
+  message.string("content", overflow.text());
+  message.boolean("synthetic", true);
+  message.raw("dropped", json::array_of(overflow.entry_ids()));
+  entry.body = message.text();
   return entry;
 }
 
@@ -250,10 +255,11 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
     }
     run.additional_context = verdict->context;
   }
-  if (runs->overflow.dropped != 0) {
+  const runs::Overflow* overflow = runs->overflow_for(run);
+  if (overflow != nullptr) {
     const std::size_t before = builder.out.events.size();
     TRY(auto appended,
-        append_entries(builder, session, {.topic = run.topic, .entries = {entry_of(runs->overflow)}}, lines, false));
+        append_entries(builder, session, {.topic = run.topic, .entries = {entry_of(*overflow)}}, lines, false));
     if (builder.out.need) return std::move(builder.out);
     take_counters(builder, session, before);
     run.input.insert(run.input.begin(), appended.ids.front());
@@ -268,7 +274,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
     log_run_start(builder, session, run, *prompt);
     if (builder.out.need) return std::move(builder.out);
   }
-  start_run(builder, session, run, runs->overflow.dropped == 0 ? "" : R"("overflowTold":true)");
+  start_run(builder, session, run, overflow == nullptr ? "" : R"("overflowTold":true)");
   answer_run(builder, session, run, 200, state.runs.next_fence(session.key()));
   return std::move(builder.out);
 }

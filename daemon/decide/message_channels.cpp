@@ -62,16 +62,15 @@ std::vector<std::string> MessageChannels::names_in(std::string_view text) {
 }
 
 std::vector<std::string> channels_of(const Session& session) {
+  return channels_of(json::Index(*session.entry_with_old_counters()), session.channel);
+}
+
+std::vector<std::string> channels_of(const json::Index& entry, std::string_view channel) {
   MessageChannels reached;
-  std::string last, legacy;
-  for (const json::Member& member : json::members(*session.entry_with_old_counters())) {
-    const std::string name = json::unescape(member.name);
-    if (name == "origin") reached.take_origin(member.value);
-    if (name == "channels") reached.take_named(member.value);
-    if (name == "lastChannel") last = json::as_string(member.value).value_or("");
-    if (name == "lastProvider") legacy = json::as_string(member.value).value_or("");
-  }
-  return reached.list(last.empty() ? legacy : last, session.channel);
+  reached.take_origin(entry.find("origin").value_or("null"));
+  reached.take_named(entry.find("channels").value_or("null"));
+  const std::string last = entry.string_at("lastChannel").value_or("");
+  return reached.list(last.empty() ? entry.string_at("lastProvider").value_or("") : last, channel);
 }
 
 bool is_reached_by(const Session& session, std::string_view channel) {

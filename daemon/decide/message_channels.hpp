@@ -35,6 +35,8 @@ class MessageChannels {
 
 // Returns the channels whose messages reached a session.
 std::vector<std::string> channels_of(const Session& session);
+// The same by the members of its entry, and the channel that the daemon knows of it.
+std::vector<std::string> channels_of(const json::Index& entry, std::string_view channel);
 // Returns whether messages of the channel are among those of several that reached it.
 bool is_reached_by(const Session& session, std::string_view channel);
 // Lets an edit of a session's entry forget no channel: adds `channels` to it where that is needed. What this daemon

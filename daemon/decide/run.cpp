@@ -90,6 +90,16 @@ void take_texts(Run& run, Run before) {
   run.texts = std::move(texts);
 }
 
+runs::Address address_of(const Run& run) {
+  return {.reply_to = run.reply_to, .topic = run.topic ? std::string_view(*run.topic) : std::string_view()};
+}
+
+const runs::Overflow* SessionRuns::overflow_for(const Run& run) const {
+  const auto found = std::ranges::find_if(
+      overflows, [&run](const runs::Overflow& overflow) { return overflow.is_for(address_of(run)); });
+  return found == overflows.end() ? nullptr : &*found;
+}
+
 std::string overflow_json(const runs::Overflow& overflow) {
   std::vector<std::string> lines;
   std::vector<std::string> ids;
@@ -98,6 +108,10 @@ std::string overflow_json(const runs::Overflow& overflow) {
     ids.push_back(line.entry_id);
   }
   json::ObjectWriter out;
+  if (overflow.of) {
+    out.raw("replyTo", overflow.of->reply_to.empty() ? "null" : overflow.of->reply_to);
+    out.string("topic", overflow.of->topic);
+  }
   out.integer("dropped", overflow.dropped);
   out.raw("lines", json::array_of(lines));
   out.raw("entryIds", json::array_of(ids));
@@ -112,6 +126,8 @@ runs::Overflow read_overflow(std::string_view object) {
     overflow.lines.push_back({.text = std::move(text), .entry_id = index < ids.size() ? ids[index] : ""});
   }
   overflow.dropped = json::int_at(object, "dropped").value_or(0);
+  if (const auto reply_to = json::find(object, "replyTo"))
+    overflow.of = {.reply_to = std::string(*reply_to), .topic = json::string_at(object, "topic").value_or("")};
   return overflow;
 }
 

@@ -104,7 +104,7 @@ struct SessionRuns {
   std::uint64_t calls = 0;  // the greatest `n` of an events call under this fence that is stored
   std::vector<Steered> steered{};
   std::deque<Run> queued{};                                // in the order in which they are handed out
-  runs::Overflow overflow{};                               // what the full queue has dropped since the last start
+  std::vector<runs::Overflow> overflows{};                 // what the full queue has dropped, and no run was told
   std::deque<std::shared_ptr<const std::string>> ended{};  // as the API shows them, the newest last
   std::string last_runner{};
   std::optional<Finished> finished{};
@@ -112,10 +112,12 @@ struct SessionRuns {
   Opening opening{};
 
   const Run* find_queued(std::string_view id) const;
+  // Null: nothing was dropped of which a run is to be told.
+  const runs::Overflow* overflow_for(const Run& run) const;
   // Null: no run has ended under this id, as far back as they are kept.
   const std::string* find_ended(std::string_view id) const;
   bool is_empty() const {
-    return fence == 0 && !active && queued.empty() && ended.empty() && overflow.dropped == 0 && !opening.is_known();
+    return fence == 0 && !active && queued.empty() && ended.empty() && overflows.empty() && !opening.is_known();
   }
 };
 
@@ -130,6 +132,8 @@ std::size_t place_in(const Runs& queue, const Run& run) {
 // A queued run is told again with more or fewer inputs, and with the texts of the new ones only. Gives it those that it
 // had before.
 void take_texts(Run& run, Run before);
+
+runs::Address address_of(const Run& run);
 
 std::string overflow_json(const runs::Overflow& overflow);
 runs::Overflow read_overflow(std::string_view object);

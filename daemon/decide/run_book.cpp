@@ -1,4 +1,5 @@
 #include "daemon/decide/run_book.hpp"
+#include "policy/overflow.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -40,7 +41,7 @@ std::string stored_session(const SessionRuns& runs) {
     return each.text();
   });
   put_list("queued", runs.queued, stored_run);
-  if (runs.overflow.dropped != 0) out.raw("overflow", overflow_json(runs.overflow));
+  put_list("overflows", runs.overflows, overflow_json);
   put_list("ended", runs.ended, [](const std::shared_ptr<const std::string>& run) { return *run; });
   put_list("approvals", runs.approvals.all(), stored_approval);
   if (runs.opening.is_known()) {
@@ -74,7 +75,9 @@ SessionRuns read_session(std::string_view text) {
     runs.steered.push_back({text_at(each, "entryId"), text_at(each, "text")});
   for (const std::string_view each : json::elements(members.find("queued").value_or("[]")))
     runs.queued.push_back(read_run(each));
-  if (const auto overflow = members.find("overflow")) runs.overflow = read_overflow(*overflow);
+  for (const std::string_view each : json::elements(members.find("overflows").value_or("[]")))
+    runs.overflows.push_back(read_overflow(each));
+  if (const auto overflow = members.find("overflow")) runs.overflows = {read_overflow(*overflow)};  // earlier versions
   for (const std::string_view each : json::elements(members.find("ended").value_or("[]")))
     runs.ended.push_back(std::make_shared<const std::string>(each));
   for (const std::string_view each : json::elements(members.find("approvals").value_or("[]")))
@@ -100,13 +103,17 @@ void change_input(SessionRuns& runs, const journal::Event& event) {
   const auto topic = json::string_at(target, "topic");
   const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
   const std::string text = transcripts::edited_text({.edit = std::string(event.data)});
-  if (is_deleted)
-    runs.overflow.forget(id);
-  else
-    runs.overflow.edit(id, text);
+  for (runs::Overflow& overflow : runs.overflows) {
+    if (is_deleted)
+      overflow.forget(id);
+    else
+      overflow.edit(id, text);
+  }
+  std::erase_if(runs.overflows, [](const runs::Overflow& overflow) { return overflow.dropped == 0; });
   for (Run& run : runs.queued) {
     const auto index = static_cast<std::size_t>(std::ranges::find(run.input, id) - run.input.begin());
-    if (run.topic == topic && index < run.texts.size()) run.texts[index] = is_deleted ? "" : runs::overflow_line(text);
+    if (run.topic == topic && index < run.texts.size())
+      run.texts[index] = is_deleted ? "" : policy::overflow_line(text);
   }
   if (!runs.active || runs.active->topic != topic) return;
   if (is_deleted) {
@@ -126,14 +133,35 @@ void confirm(SessionRuns& runs, std::string_view ids) {
   }
 }
 
-// Notes which inputs a full queue has dropped.
+// Notes an input that a full queue has dropped.
+void drop(SessionRuns& runs, const std::optional<runs::Overflow::Of>& of, std::string_view text, std::string id) {
+  constexpr std::size_t most = 32;  // addresses; of more the oldest is forgotten
+  const auto is_same = [&of](const runs::Overflow& overflow) {
+    return overflow.of && of ? overflow.is_for({of->reply_to, of->topic}) : !overflow.of && !of;
+  };
+  auto there = std::ranges::find_if(runs.overflows, is_same);
+  if (there == runs.overflows.end()) {
+    if (runs.overflows.size() == most) runs.overflows.erase(runs.overflows.begin());
+    there = runs.overflows.insert(runs.overflows.end(), runs::Overflow{.of = of});
+  }
+  there->add(text, std::move(id));
+}
+
 void take_dropped(SessionRuns& runs, const json::Index& data) {
+  for (const std::string_view told : json::elements(data.find("overflow").value_or("[]"))) {
+    const json::Index one(told);
+    drop(runs,
+         runs::Overflow::Of{.reply_to = std::string(one.find("replyTo").value_or("")),
+                            .topic = one.string_at("topic").value_or("")},
+         one.string_at("text").value_or(""), one.string_at("entryId").value_or(""));
+  }
+  // As an earlier version told it.
   std::vector<std::string> ids;
   for (const std::string_view id : json::elements(data.find("droppedIds").value_or("[]")))
     ids.push_back(json::as_string(id).value_or(""));
   auto id = ids.begin();
   for (const std::string_view text : json::elements(data.find("dropped").value_or("[]")))
-    runs.overflow.add(json::as_string(text).value_or(""), id == ids.end() ? "" : std::move(*id++));
+    drop(runs, std::nullopt, json::as_string(text).value_or(""), id == ids.end() ? "" : std::move(*id++));
 }
 
 }  // namespace
@@ -177,7 +205,8 @@ void RunBook::start(SessionRuns& runs, const std::string& key, const json::Index
   runs.partial.clear();
   runs.calls = 0;
   runs.steered.clear();
-  if (data.find("overflowTold")) runs.overflow = {};
+  if (const auto* told = runs.overflow_for(run); told != nullptr && data.find("overflowTold"))
+    runs.overflows.erase(runs.overflows.begin() + (told - runs.overflows.data()));
   runs.opening.is_open = true;
   runs.opening.next.clear();
   runs.active = std::move(run);
@@ -214,7 +243,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
   } else if (type == EventType::session_reset || type == EventType::context_cleared) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
-    found->second.overflow = {};
+    found->second.overflows.clear();
     found->second.opening.is_open = false;
     found->second.opening.next = "clear";
   } else if (type == EventType::session_updated) {

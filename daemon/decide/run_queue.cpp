@@ -1,4 +1,7 @@
 #include "daemon/decide/run_queue.hpp"
+#include "policy/overflow.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <ranges>
@@ -18,24 +21,23 @@ std::size_t waiting_in(const SessionRuns* runs) {
   return waiting;
 }
 
-runs::Address address_of(const std::string& reply_to, const std::optional<std::string>& topic) {
-  return {.reply_to = reply_to, .topic = topic ? std::string_view(*topic) : std::string_view{}};
+runs::Address address_of(const RunInput& input) {
+  return {.reply_to = input.reply_to, .topic = input.topic ? std::string_view(*input.topic) : std::string_view{}};
 }
 
 // Tells whether an input joins a waiting run.
 bool joins(const Run& waiting, runs::QueueMode mode, const Run& input) {
   return runs::joins({.origin = waiting.origin,
                       .mode = waiting.collects ? runs::QueueMode::collect : runs::QueueMode::followup,
-                      .address = address_of(waiting.reply_to, waiting.topic)},
-                     mode, address_of(input.reply_to, input.topic));
+                      .address = address_of(waiting)},
+                     mode, address_of(input));
 }
 
 // Tells whether the active run can be told of an input. When its runner has not confirmed very much, further input
 // waits in a run of its own.
 bool steers(const SessionRuns& runs, const RunInput& input) {
   if (!runs.active || runs.active->status != RunStatus::running || input.ids.empty()) return false;
-  if (!is_same(address_of(runs.active->reply_to, runs.active->topic), address_of(input.reply_to, input.topic)))
-    return false;
+  if (!is_same(address_of(*runs.active), address_of(input))) return false;
   std::size_t bytes = 0;
   for (const Steered& each : runs.steered) bytes += each.text.size();
   for (const std::string& text : input.texts) bytes += text.size();
@@ -62,10 +64,7 @@ class Queue {
       if (oldest == queued_.end()) oldest = first(runs::Origin::retry);
       if (oldest == queued_.end()) return;
       const Run& run = **oldest;
-      if (counted) {
-        dropped_.push_back(lost_ < run.texts.size() ? run.texts[lost_] : "");
-        dropped_ids_.push_back(lost_ < run.input.size() ? run.input[lost_] : "");
-      }
+      if (counted) count_dropped(run);
       if (lost_ + 1 < inputs_of(run)) {
         shortened_ = &run;
         ++lost_;
@@ -119,17 +118,21 @@ class Queue {
 
   DecisionBuilder& builder_;
   Session& session_;
-  // The members of the next event that tell what was dropped.
-  std::string told() {
-    if (dropped_.empty()) return {};
-    return "\"dropped\":" + json::array_of(std::exchange(dropped_, {})) +
-           ",\"droppedIds\":" + json::array_of(std::exchange(dropped_ids_, {}));
+  // Notes the input that a run loses next, for the next run that answers there.
+  void count_dropped(const Run& run) {
+    json::ObjectWriter one;
+    one.string("entryId", lost_ < run.input.size() ? run.input[lost_] : "");
+    one.string("text", lost_ < run.texts.size() ? run.texts[lost_] : "");
+    one.raw("replyTo", run.reply_to.empty() ? "null" : run.reply_to);
+    one.string("topic", run.topic.value_or(""));
+    dropped_.append(dropped_.empty() ? "" : ",").append(one.text());
   }
+  // The member of the next event that tells what was dropped.
+  std::string told() { return dropped_.empty() ? "" : fmt::format(R"("overflow":[{}])", std::exchange(dropped_, {})); }
 
   const std::string full_ = run_error("queue_full", "newer messages took its place");
   std::vector<const Run*> queued_{};
-  std::vector<std::string> dropped_{};  // how they begin
-  std::vector<std::string> dropped_ids_{};
+  std::string dropped_{};           // JSON objects with commas between them
   const Run* shortened_ = nullptr;  // the one of queued_ that has lost inputs, and is not told of yet; null: none
   std::size_t lost_ = 0;            // how many: its first ones
 };
@@ -178,7 +181,7 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   run.collects = rules.mode == runs::QueueMode::collect;
   run.origin = step == BusyStep::interrupt ? runs::Origin::interrupt : runs::Origin::queued;
   run.input = input.ids;
-  for (const std::string& text : input.texts) run.texts.push_back(runs::overflow_line(text));
+  for (const std::string& text : input.texts) run.texts.push_back(policy::overflow_line(text));
   const std::size_t position = queue.put(rules.mode, run);
   return {.run = std::move(run), .steered = injects, .position = position};
 }

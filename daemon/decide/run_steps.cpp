@@ -9,6 +9,7 @@
 #include "daemon/decide/hooks.hpp"
 #include "daemon/decide/session_log.hpp"
 #include "policy/context/window.hpp"
+#include "policy/overflow.hpp"
 #include "policy/redaction.hpp"
 #include "policy/runs/caps.hpp"
 #include "store/try.hpp"
@@ -162,7 +163,7 @@ Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<S
   run.origin = runs::Origin::steer_leftover;
   for (const Steered& each : steered) {
     run.input.push_back(each.entry_id);
-    run.texts.push_back(runs::overflow_line(each.text));
+    run.texts.push_back(policy::overflow_line(each.text));
   }
   return run;
 }

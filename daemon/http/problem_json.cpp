@@ -62,6 +62,7 @@ constexpr auto statuses = [] {
       {unmatched_tool_call, 422},
       {unmatched_tool_result, 422},
       {hook_blocked, 422},
+      {view_too_large, 422},
       {precondition_required, 428},
       {too_many_requests, 429},
       {header_fields_too_large, 431},

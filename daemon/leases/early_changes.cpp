@@ -102,7 +102,7 @@ asio::awaitable<void> EarlyChanges::lose(std::string agent, std::string id) {
       [&id](const decide::AgentState& state, const decide::Context& context, const decide::FetchedLines&) {
         return decide::decide(state, decide::LoseChange{.id = id}, context);
       });
-  if (lost) co_return forget(id);
+  if (lost || lost.error().code == Code::agent_not_found) co_return forget(id);
   log::warn("loss_of_change_not_told",
             {{"agent", agent}, {"change", id}, {"error", lost.error().detail}, {"next", "trying again"}});
 }

@@ -127,6 +127,7 @@ Result<void> Renames::remove_beside(const journal::Event& event, bool is_last) {
   const std::string& agent = event.envelope.agent;
   std::vector<std::string> names{store::log_file(id)};
   const auto folder = paths_.root() / dir_beside(paths_, agent, "changes");
+  if (is_last) TRY(writer_.flush_below(dir_beside(paths_, agent, "changes")));  // a file may not be written yet
   store::each_in(folder, [&](const std::filesystem::directory_entry& at) {
     const std::string file = at.path().filename().string();
     if (!is_last) return;

@@ -59,6 +59,7 @@ context::Settings context_of(const config::Config& config) {
                                     .keep_assistants = from.pruning.keep_assistants,
                                     .exclude_tools = {}},
                         .files_per_message = from.max_files_per_message,
+                        .view_bytes = from.view_bytes,
                         .doom_count = config.doom_loop.count,
                         .doom_inject = config.doom_loop.inject,
                         .pairs = static_cast<context::PairRule>(config.content.messages.pairs)};

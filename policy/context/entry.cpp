@@ -55,7 +55,8 @@ std::int64_t utf8_points(std::string_view text) {
 }
 
 bool is_file(std::string_view type) {
-  constexpr std::array<std::string_view, 6> kinds{"file", "input_file", "document", "audio", "video", "media"};
+  constexpr std::array<std::string_view, 8> kinds{"file",  "input_file",  "document", "audio",
+                                                  "video", "input_audio", "media",    "resource"};
   return std::ranges::find(kinds, type) != kinds.end();
 }
 
@@ -101,9 +102,15 @@ bool is_white(std::string_view string) {
 
 // The members of a content part that the rules read, raw.
 struct Part {
-  std::string type{};
+  std::string type{};  // Google's inlineData has none: "image" or "file"
   std::string_view text{}, thinking{}, id{}, name{}, arguments{}, input{}, call{}, content{};
 };
+
+std::string_view type_of_inline_data(std::string_view data) {
+  for (const std::string_view name : {"mimeType", "mime_type"})
+    if (json::string_at(data, name).value_or("").starts_with("image/")) return "image";
+  return "file";
+}
 
 Part read_part(std::string_view object) {
   Part part;
@@ -119,6 +126,8 @@ Part read_part(std::string_view object) {
     if (name == "input") part.input = member.value;
     if (name == "tool_use_id" || name == "toolCallId") part.call = member.value;
     if (name == "content") part.content = member.value;
+    if ((name == "inlineData" || name == "inline_data") && part.type.empty() && is_object(member.value))
+      part.type = type_of_inline_data(member.value);
   }
   return part;
 }
@@ -232,7 +241,7 @@ std::string_view status_of_failure(std::string_view content) {
   if (is_array(content))
     for (const std::string_view part : json::elements(content)) {
       first = is_object(part) ? json::find(part, "text").value_or("") : std::string_view();
-      break;
+      if (!is_blank_text(part)) break;
     }
   const std::string said = text(first);
   if (said == "Permission denied") return "\"denied\"";
@@ -299,17 +308,9 @@ void fit_words(Entry& entry, Content& content, std::string_view said, std::strin
   entry.tokens = size.tokens();
 }
 
-// Of an attachment, or a part that is a file.
 bool is_image_item(std::string_view item) {
   return is_object(item) && is_image(json::string_at(item, "type").value_or(""));
 }
-std::string name_of_item(std::string_view item) {
-  if (!is_object(item)) return {};
-  for (const std::string_view member : {"name", "fileName", "filename"})
-    if (auto name = json::string_at(item, member); name && !name->empty()) return *name;
-  return {};
-}
-
 // Returns whether the content is the error that its program reports, and nothing that a model said.
 bool is_report_of(std::string_view error, std::string_view content) {
   if (!is_string(error) || is_white(error)) return false;
@@ -329,7 +330,7 @@ bool is_report_of(std::string_view error, std::string_view content) {
 Entry read_message(std::string_view message) {
   Entry entry{.message = message};
   Content content;
-  std::string_view said, call, tool, tool_calls, attachments, usage, state, error;
+  std::string_view said, call, tool, tool_calls, attachments, usage, state, error, dropped;
   bool failed = false;
   std::string held;
   for (const json::Member& member : json::members(message)) {
@@ -352,6 +353,7 @@ Entry read_message(std::string_view message) {
     if (name == "errorMessage") error = member.value;
     if (name == "model") entry.model = member.value;
     if (name == "provider") entry.provider = member.value;
+    if (name == "dropped") dropped = member.value;
   }
   if (is_array(attachments)) entry.files += std::ranges::distance(json::elements(attachments));
   if (entry.role == Role::none) return entry;
@@ -376,6 +378,8 @@ Entry read_message(std::string_view message) {
     entry.role = Role::tool;
   entry.person = entry.role == Role::user && !entry.synthetic && !entry.summary;
   entry.from_owner = entry.from_owner && entry.person;
+  if (entry.synthetic && is_array(dropped))
+    for (const std::string_view id : json::elements(dropped)) entry.dropped.push_back(text(id));
   fit_words(entry, content, said, attachments);
   if (entry.role == Role::assistant && entry.calls.empty() && is_report_of(error, entry.content)) {
     entry.fit = Fit::left_out;
@@ -397,19 +401,21 @@ Entry read_note(std::string_view body, std::string_view name) {
 
 // Reads what an entry tells of a run. Null: nothing.
 std::shared_ptr<const RunNote> note_of(std::string_view body) {
-  const std::string type = json::string_at(body, "customType").value_or("");
-  const std::string_view data = json::find(body, "data").value_or("");
+  const json::Index members(body);
+  const std::string type = members.string_at("customType").value_or("");
+  const std::string_view data = members.find("data").value_or("");
   if ((type != "sessiond.input" && type != "sessiond.run") || !is_object(data)) return {};
   const bool is_input = type == "sessiond.input";
+  const json::Index told(data);
   auto note = std::make_shared<RunNote>(RunNote{.what = is_input ? RunNote::What::input : RunNote::What::record,
-                                                .run_id = json::string_at(data, "runId").value_or(""),
-                                                .retry_of = json::string_at(data, "retryOf").value_or(""),
-                                                .beside_others = json::find(data, "besideOthers") == "true",
-                                                .retried = json::find(data, "retried") == "true"});
-  const std::string_view words = json::find(data, is_input ? "entries" : "input").value_or("");
+                                                .run_id = told.string_at("runId").value_or(""),
+                                                .retry_of = told.string_at("retryOf").value_or(""),
+                                                .beside_others = told.find("besideOthers") == "true",
+                                                .retried = told.find("retried") == "true"});
+  const std::string_view words = told.find(is_input ? "entries" : "input").value_or("");
   if (is_array(words))
     for (const std::string_view id : json::elements(words)) note->words.push_back(text(id));
-  if (const auto error = json::find(data, "error"); error && is_object(*error))
+  if (const auto error = told.find("error"); error && is_object(*error))
     note->blocked = json::string_at(*error, "code") == "hook_blocked";
   return note;
 }
@@ -428,19 +434,31 @@ bool is_blank(std::string_view content) {
   return content.empty() || content == "null";
 }
 
+std::string name_of_media(std::string_view item) {
+  if (!is_object(item)) return {};
+  for (const std::string_view member : {"name", "fileName", "filename"})
+    if (auto name = json::string_at(item, member); name && !name->empty()) return *name;
+  const auto file = json::find(item, "file");  // OpenAI's
+  return file && is_object(*file) ? json::string_at(*file, "filename").value_or("") : "";
+}
+
+std::string_view media_kind(std::string_view item) {
+  const std::string type = is_object(item) ? read_part(item).type : "";
+  return is_image(type) ? "image" : is_file(type) ? "file" : "";
+}
+
 std::string attachments_in(std::string_view message) {
   std::string out;
   const auto add = [&out](std::string_view item) {
     json::ObjectWriter one;
     one.string("type", is_image_item(item) ? "image" : "file");
-    if (const std::string name = name_of_item(item); !name.empty()) one.string("name", name);
+    if (const std::string name = name_of_media(item); !name.empty()) one.string("name", name);
     out.append(out.empty() ? "[" : ",").append(one.text());
   };
   const auto content = json::find(message, "content").value_or("");
   if (is_array(content))
     for (const std::string_view part : json::elements(content)) {
-      const std::string type = is_object(part) ? json::string_at(part, "type").value_or("") : "";
-      if (is_image(type) || is_file(type)) add(part);
+      if (!media_kind(part).empty()) add(part);
     }
   const auto attachments = json::find(message, "attachments").value_or("");
   if (is_array(attachments))
@@ -452,7 +470,7 @@ std::string names_of_attachments(std::string_view attachments) {
   std::string names;
   for (const std::string_view attachment : json::elements(attachments)) {
     if (!names.empty()) names += '\n';
-    const std::string name = name_of_item(attachment);
+    const std::string name = name_of_media(attachment);
     names += is_image_item(attachment) ? "[image]" : name.empty() ? "[file]" : "[file: " + name + "]";
   }
   return names;

@@ -90,6 +90,7 @@ struct Entry {
   Fit fit = Fit::as_it_is;                    // the tokens are those of the message as it can be sent
   std::int64_t files = 0;                     // parts that are files or images, and attachments
   std::shared_ptr<const RunNote> note{};      // null: it tells of no run
+  std::vector<std::string> dropped{};         // ids of words that a full queue has dropped: it tells of them
 
   // Returns whether it says that another attempt of a run follows: what the run had said is not shown then.
   bool retries() const { return note && note->retried; }
@@ -127,5 +128,10 @@ inline constexpr std::int64_t tokens_of_image = 2000;
 // Counts the code points of the text of a result: the string, or all text parts with a newline between them.
 std::int64_t text_points(std::string_view content);
 std::int64_t images_in(std::string_view content);  // of a result
+
+// Returns "image" or "file" for a part of a content, or an attachment, that is one; else "".
+std::string_view media_kind(std::string_view item);
+// Returns the name that such an item has; "": none.
+std::string name_of_media(std::string_view item);
 
 }  // namespace sessiond::context

@@ -152,6 +152,7 @@ Taken Meter::add(std::string_view id, const Entry& entry, std::int64_t doom_coun
     calls.follow(follows_before);
   }
   if (entry.note) take_note(*entry.note);
+  misplaced = misplaced || !entry.dropped.empty();
   if (entry.role == Role::none || is_of_summary(entry) || entry.fit == Fit::left_out) return {};
   if (entry.role == Role::system) {
     estimated = policy::add_counted(estimated, entry.tokens);

@@ -3,24 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "policy/context/row_edits.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::context {
 namespace {
-
-constexpr std::string_view cleared = "[Old tool result content cleared]";
-
-// A new text of one result of a row.
-struct NewText {
-  std::size_t result = 0;
-  std::string text{};
-  bool keeps_others = true;  // parts that are no text
-};
 
 // A result whose text the view replaces.
 struct Target {
@@ -40,51 +32,6 @@ std::size_t offset_of(std::string_view text, std::int64_t points) {
   return at;
 }
 
-std::string text_of(std::string_view content) {
-  if (auto text = json::as_string(content)) return *text;
-  std::string all;
-  if (!content.starts_with('[')) return all;
-  for (const std::string_view part : json::elements(content)) {
-    if (!part.starts_with('{') || json::string_at(part, "type") != "text") continue;
-    const std::string text = json::string_at(part, "text").value_or("");
-    if (text.empty()) continue;
-    if (!all.empty()) all += '\n';
-    all += text;
-  }
-  return all;
-}
-
-// Content with one text instead of all its text parts. Other parts stay or go.
-std::string content_with(std::string_view content, std::string_view text, bool keeps_others) {
-  if (!content.starts_with('[')) return json::quote(text);
-  std::string out = fmt::format(R"([{{"type":"text","text":{}}})", json::quote(text));
-  if (keeps_others)
-    for (const std::string_view part : json::elements(content))
-      if (!part.starts_with('{') || json::string_at(part, "type") != "text") out.append(",").append(part);
-  return out + "]";
-}
-
-// Rewrites a row once, however many results of it change; they are in order.
-void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes) {
-  const Entry& entry = row.entry;
-  const std::string_view status = entry.status;  // of the whole text
-  const auto content_of = [&entry](const NewText& change) {
-    return content_with(entry.results[change.result].content, change.text, change.keeps_others);
-  };
-  std::string content;
-  if (entry.results.front().part.empty()) {
-    content = content_of(changes.front());
-  } else {
-    auto change = changes.begin();
-    content = json::change_elements(entry.content, [&](std::string_view part) -> std::optional<std::string> {
-      if (change == changes.end() || part.data() != entry.results[change->result].part.data()) return std::string(part);
-      return json::apply(part, {.set = {{"content", content_of(*change++)}}});
-    });
-  }
-  rows.replace(row, json::apply(entry.message, {.set = {{"content", content}}}));
-  row.entry.status = status;
-}
-
 std::string trimmed(std::string_view text, std::int64_t points, std::int64_t keep) {
   const std::size_t head = offset_of(text, keep);
   const std::size_t tail = offset_of(text, points - keep);
@@ -92,10 +39,42 @@ std::string trimmed(std::string_view text, std::int64_t points, std::int64_t kee
                      text.substr(0, head), keep, keep, points, text.substr(tail));
 }
 
+// Returns the index of the first row that is protected. 0: all are.
+std::size_t end_of_old(const std::vector<Row>& rows, const PruningSettings& settings) {
+  std::size_t end = rows.size();
+  for (std::int64_t seen = 0; seen < settings.keep_assistants; ++seen) {
+    do {
+      if (end == 0) return 0;
+    } while (rows[--end].entry.role != Role::assistant);
+  }
+  return end;
+}
+
+// Puts notices in the place of old media.
+std::vector<Pruned> prune_media(Rows& rows, std::int64_t& used, const PruningSettings& settings) {
+  std::vector<Pruned> pruned;
+  ToolNames tools(rows.all);
+  const std::size_t end = end_of_old(rows.all, settings);
+  for (std::size_t at = 0; at < end; ++at) {
+    Row& row = rows.all[at];
+    const bool is_excluded = std::ranges::any_of(
+        row.entry.results, [&](const ToolResult& result) { return excludes(settings, tools.of(result)); });
+    if (row.is_asked || is_excluded) continue;
+    const std::int64_t tokens = row.entry.tokens;
+    clear_media(rows, row, [&](const Media& media) {
+      if (media.attached) return false;
+      pruned.push_back({.row = at, .entry_id = row.id, .media = media.kind, .from = media.bytes, .how = "hard"});
+      return true;
+    });
+    used = std::max<std::int64_t>(used - (tokens - row.entry.tokens), 0);
+  }
+  return pruned;
+}
+
 class Pruner {
  public:
   Pruner(Rows& rows, std::int64_t& used, const PruningSettings& settings)
-      : rows_(rows), used_(used), settings_(settings) {
+      : rows_(rows), used_(used), settings_(settings), tools_(rows.all) {
     find_targets();
   }
 
@@ -111,7 +90,7 @@ class Pruner {
   void hard(std::int64_t window, std::optional<PerMille> until) {
     for (Target& target : targets_) {
       if (until && !is_beyond(used_, window, *until)) return;
-      change(target, std::string(cleared), false, "hard");
+      change(target, std::string(cleared_result), false, "hard");
     }
   }
 
@@ -140,22 +119,15 @@ class Pruner {
   const ToolResult& result_of(const Target& target) const { return rows_.all[target.row].entry.results[target.result]; }
 
   void find_targets() {
-    std::size_t end = rows_.all.size();
-    for (std::int64_t seen = 0; seen < settings_.keep_assistants; ++seen) {
-      do {
-        if (end == 0) return;
-      } while (rows_.all[--end].entry.role != Role::assistant);
-    }
+    const std::size_t end = end_of_old(rows_.all, settings_);
     for (std::size_t at = 0; at < end; ++at) {
       const Entry& entry = rows_.all[at].entry;
       for (std::size_t index = 0; index < entry.results.size(); ++index) {
         const ToolResult& result = entry.results[index];
         const std::int64_t points = text_points(result.content);
         if (points < settings_.min_chars) continue;
-        std::string tool = result.name.empty() ? tool_of(result.call_id) : result.name;
-        if (std::ranges::any_of(settings_.exclude_tools,
-                                [&](const std::string& pattern) { return excludes(pattern, tool); }))
-          continue;
+        std::string tool = tools_.of(result);
+        if (excludes(settings_, tool)) continue;
         targets_.push_back({.row = at,
                             .result = index,
                             .tool = std::move(tool),
@@ -164,14 +136,6 @@ class Pruner {
                             .images = images_in(result.content)});
       }
     }
-  }
-
-  // The name of a called tool: of the last call with this id.
-  std::string tool_of(const std::string& call_id) {
-    if (tools_.empty())
-      for (const Row& row : rows_.all)
-        for (const ToolCall& call : row.entry.calls) tools_[call.id] = call.name;
-    return tools_[call_id];
   }
 
   void change(Target& target, std::string text, bool keeps_others, const char* how) {
@@ -187,13 +151,18 @@ class Pruner {
   Rows& rows_;
   std::int64_t& used_;
   const PruningSettings& settings_;
+  ToolNames tools_;
   std::vector<Target> targets_{};
-  std::map<std::string, std::string> tools_{};  // by the call's id
 };
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
 }  // namespace
+
+bool excludes(const PruningSettings& settings, std::string_view tool) {
+  return std::ranges::any_of(settings.exclude_tools,
+                             [tool](const std::string& pattern) { return excludes(pattern, tool); });
+}
 
 bool excludes(std::string_view pattern, std::string_view tool) {
   const auto same = [](char a, char b) { return a == lower(b); };
@@ -212,6 +181,8 @@ std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& opt
     settings.keep_assistants = 1;
   }
   const std::int64_t window = options.window;
+  const bool is_hard = options.prune == Prune::hard || options.prune == Prune::aggressive;
+  std::vector<Pruned> pruned = is_hard ? prune_media(rows, used, settings) : std::vector<Pruned>();
   Pruner pruner(rows, used, settings);
   if (options.prune == Prune::soft) {
     pruner.soft();
@@ -221,7 +192,8 @@ std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& opt
     if (is_beyond(used, window, settings.soft)) pruner.soft();
     if (is_beyond(used, window, settings.hard)) pruner.hard(window, settings.hard);
   }
-  return std::move(pruner).finish();
+  std::ranges::move(std::move(pruner).finish(), std::back_inserter(pruned));
+  return pruned;
 }
 
 void cut_results(Rows& rows, std::int64_t& used, std::int64_t chars) {

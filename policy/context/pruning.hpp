@@ -1,5 +1,7 @@
 // Shortens old, long results of tools when the window fills up: first to their beginning and end (soft), then to a
-// notice (hard). Results behind the third-last message of the model stay, and so do those of excluded tools.
+// notice (hard). Prune::hard and Prune::aggressive also put a notice in the place of old images and files. What
+// stands behind the last keepAssistants messages of the model stays, and so do results of excluded tools and what is
+// asked.
 #pragma once
 
 #include "policy/context/view.hpp"
@@ -12,7 +14,9 @@ std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& opt
 // Cuts every result to its first `chars` code points.
 void cut_results(Rows& rows, std::int64_t& used, std::int64_t chars);
 
-// Tells whether a pattern in lower case stands for the tool.
+// Returns whether a pattern in lower case stands for the tool.
 bool excludes(std::string_view pattern, std::string_view tool);
+// Returns whether the results of a tool stay.
+bool excludes(const PruningSettings& settings, std::string_view tool);
 
 }  // namespace sessiond::context

@@ -50,6 +50,7 @@ class RunOrder {
     std::optional<std::uint64_t> behind{};  // the record of the last run that was under way when it came
     std::uint64_t ended = 0;                // the last record of a run that ended with it, before it began
     bool blocked = false;
+    bool retold = false;  // as one that a full queue has dropped
   };
   struct Placed {
     Order::Moved moved{};
@@ -58,6 +59,8 @@ class RunOrder {
   };
 
   void come(std::size_t at) {
+    for (const std::string& id : marks_[at].dropped)
+      if (const auto word = latest_.find(id); word != latest_.end()) words_[word->second].retold = true;
     latest_.insert_or_assign(marks_[at].id, at);
     if (marks_[at].person && open_.any()) held_.push_back(at);
   }
@@ -111,7 +114,8 @@ class RunOrder {
     const auto queued = queue_.find(mark.id);
     const auto is_latest = [&] { return latest_.at(mark.id) == at; };
     const bool waits = queued != queue_.end() && is_latest();
-    if (word.blocked || (!asked_.run.empty() && is_unknown_to_run(mark, word, waits))) {
+    const bool is_retold = word.retold && word.handed.empty() && !waits;
+    if (word.blocked || is_retold || (!asked_.run.empty() && is_unknown_to_run(mark, word, waits))) {
       order_.left_out.push_back({mark.seq, mark.seq});
       return;
     }
@@ -193,6 +197,24 @@ std::vector<Mark> marks_of(const std::vector<Line>& lines) {
   return marks;
 }
 
+// Returns the ids of the words that the run of the view was handed. Without such a run: what the run was handed that is
+// under way behind the last entry.
+std::set<std::string_view> words_asked(const std::vector<Mark>& marks, const OrderAsked& asked) {
+  std::set<std::string_view> words;
+  std::string_view run = asked.run;
+  for (const Mark& mark : marks) {
+    if (!mark.note || (!asked.run.empty() && mark.note->run_id != asked.run)) continue;
+    if (mark.note->what == RunNote::What::record && asked.run.empty()) {
+      if (mark.note->run_id == run) words.clear();
+    } else if (mark.note->what == RunNote::What::input) {
+      if (mark.note->run_id != run) words.clear();
+      run = mark.note->run_id;
+      words.insert(mark.note->words.begin(), mark.note->words.end());
+    }
+  }
+  return words;
+}
+
 // Returns the index of the first entry, in order, that the checkpoint has not summarised.
 std::size_t first_shown(const Conversation& conversation) {
   const auto id = first_shown_of(conversation);
@@ -244,7 +266,7 @@ std::optional<Mark> mark_of(const Line& line) {
   if (!may_be_word && line.type != "custom") return {};
   const Entry entry = read_entry(line.type, line.body);
   if (!entry.note && !entry.is_word()) return {};
-  return Mark{.seq = line.seq, .id = line.id, .person = entry.person, .note = entry.note};
+  return Mark{.seq = line.seq, .id = line.id, .person = entry.person, .note = entry.note, .dropped = entry.dropped};
 }
 
 std::vector<Order::Stretch> in_order(std::span<const Order::Stretch> path, const Order& order) {
@@ -290,6 +312,7 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   const Order order = order_of(marks, asked);
   const std::set<std::string_view> words(order.words.begin(), order.words.end());
   const std::set<std::string_view> waiting(asked.waiting.begin(), asked.waiting.end());
+  const std::set<std::string_view> asked_words = words_asked(marks, asked);
   std::vector<std::pair<std::uint64_t, std::size_t>> moved;  // by seq: the number among the moved ones
   for (const Order::Moved& one : order.moved) moved.emplace_back(one.seq, moved.size());
   std::ranges::sort(moved);
@@ -300,6 +323,7 @@ void put_in_order(Conversation& conversation, const OrderAsked& asked) {
   std::vector<Line*> moving(order.moved.size());
   for (Line& line : lines) {
     line.is_input = words.contains(line.id);
+    line.is_asked = asked_words.contains(line.id);
     if (const auto number = is_moved(line.seq)) {
       moving[*number] = &line;
       line.at = order.moved[*number].before;

@@ -59,6 +59,7 @@ struct Mark {
   std::string id{};
   bool person = false;
   std::shared_ptr<const RunNote> note{};
+  std::vector<std::string> dropped{};  // Entry::dropped
 };
 
 // Nothing: the order does not depend on the entry.

@@ -40,8 +40,9 @@ struct Settings {
   CompactionSettings compaction{};
   PruningSettings pruning{};
   std::int64_t files_per_message = 10;
-  std::int64_t doom_count = 3;  // identical calls in a row
-  bool doom_inject = true;      // append the warning, not only tell it
+  std::int64_t view_bytes = 24 << 20;  // of what a model is shown
+  std::int64_t doom_count = 3;         // identical calls in a row
+  bool doom_inject = true;             // append the warning, not only tell it
   PairRule pairs = PairRule::warn;
 };
 

@@ -70,6 +70,7 @@ class Matcher {
       tell(row.entry.results[index], taken.owners[index]);
     const bool only_results = row.entry.role == Role::tool;
     if (taken.whole) {
+      if (!only_results) put_results_first(row);
       Answers& answers = answers_[messages_.back()];
       Answer whole{.row = std::exchange(row, {})};
       for (std::size_t index = 0; index < taken.owners.size(); ++index) {
@@ -95,8 +96,34 @@ class Matcher {
       repaired_.push_back({.call_id = result.call_id, .why = "moved_result"});
   }
 
+  // Providers want the results of a message before its words.
+  void put_results_first(Row& row) {
+    const Entry& entry = row.entry;
+    std::string results, words;
+    bool is_moved = false;
+    auto result = entry.results.begin();
+    for (const std::string_view part : json::elements(entry.content)) {
+      const bool is_result = result != entry.results.end() && result->part.data() == part.data();
+      if (is_result && !words.empty()) {
+        is_moved = true;
+        repaired_.push_back({.call_id = result->call_id, .why = "moved_result"});
+      }
+      if (is_result) ++result;
+      std::string& list = is_result ? results : words;
+      list.append(list.empty() ? "" : ",").append(part);
+    }
+    if (!is_moved) return;
+    const bool person = entry.person;
+    rows_.replace(row, json::apply(entry.message, {.set = {{"content", fmt::format("[{},{}]", results, words)}}}));
+    row.entry.person = person;
+  }
+
   Row with(const Row& whole, std::string message) {
-    Row made{.id = whole.id, .seq = whole.seq, .at = whole.at, .counts_usage = whole.counts_usage};
+    Row made{.id = whole.id,
+             .seq = whole.seq,
+             .at = whole.at,
+             .counts_usage = whole.counts_usage,
+             .is_asked = whole.is_asked};
     rows_.replace(made, std::move(message));
     return made;
   }

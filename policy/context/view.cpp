@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/context/byte_limit.hpp"
 #include "policy/context/pruning.hpp"
 #include "policy/context/sendable.hpp"
 #include "policy/context/tool_pairs.hpp"
@@ -104,6 +105,40 @@ std::string take_back_begun(std::vector<Row>& rows) {
   return id;
 }
 
+// Returns whether words begin there that are to be answered: a person's, or, behind an answer, a program's.
+bool begins_question(const std::vector<Row>& rows, std::size_t at) {
+  const Entry& entry = rows[at].entry;
+  if (!entry.is_word() || rows[at].id.empty()) return false;
+  if (at == 0) return true;
+  const Entry& before = rows[at - 1].entry;
+  return entry.person ? !before.person : entry.synthetic && before.role == Role::assistant && before.calls.empty();
+}
+
+// Returns the index of the row that the last turn begins with. Without words that is the model's last message.
+std::size_t last_turn(const std::vector<Row>& rows) {
+  for (std::size_t at = rows.size(); at > 0; --at)
+    if (begins_question(rows, at - 1)) return at - 1;
+  std::size_t last = rows.size();
+  while (last > 0 && rows[last - 1].entry.role != Role::assistant) --last;
+  return last == 0 ? 0 : last - 1;
+}
+
+// The words that the last turn begins with are asked now.
+void mark_asked(std::vector<Row>& rows) {
+  for (std::size_t at = last_turn(rows); at < rows.size() && rows[at].entry.is_word(); ++at) rows[at].is_asked = true;
+}
+
+// Holds the view within its bytes. The last turn stays whole.
+void limit_bytes(View& view, const std::vector<Row>& system, const ViewOptions& options,
+                 const PruningSettings& settings) {
+  view.bytes = bytes_of(view.rows.all);
+  view.bytes += bytes_of(system);
+  if (!options.max_bytes || options.prune == Prune::off) return;
+  std::ranges::move(keep_within(view.rows, view.summary_rows, last_turn(view.rows.all), *options.max_bytes, view.bytes,
+                                view.used, settings),
+                    std::back_inserter(view.pruned));
+}
+
 // Providers refuse a conversation that ends with the model's own words.
 void end_with_question(View& view) {
   if (view.rows.all.empty() || view.rows.all.back().entry.role != Role::assistant) return;
@@ -144,7 +179,12 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std
               bool all) {
   rows.all.reserve(rows.all.size() + lines.size());
   for (const Line& line : lines) {
-    Row row{.id = line.id, .seq = line.seq, .at = line.at, .entry = read_line(line), .counts_usage = counts_usage};
+    Row row{.id = line.id,
+            .seq = line.seq,
+            .at = line.at,
+            .entry = read_line(line),
+            .counts_usage = counts_usage,
+            .is_asked = line.is_asked};
     if (row.entry.retries()) {
       std::string begun = take_back_begun(rows.all);
       if (all && !begun.empty()) repaired.push_back({.entry_id = std::move(begun), .why = "tried_again"});
@@ -230,6 +270,7 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   std::vector<Row> rows = std::exchange(view.rows.all, {});
   if (conversation.checkpoint) add_summary(view.rows, *conversation.checkpoint, options.style);
   view.summary_rows = view.rows.all.size();
+  mark_asked(rows);
   std::ranges::move(rows, std::back_inserter(view.rows.all));
   if (options.of_run) end_with_question(view);
   Rows system;
@@ -247,6 +288,7 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   view.pruned = prune(view.rows, view.used, options, settings.pruning);
   if (options.max_messages) trim_turns(view, *options.max_messages);
   if (options.max_tool_chars) cut_results(view.rows, view.used, *options.max_tool_chars);
+  limit_bytes(view, system.all, options, settings.pruning);
   return view;
 }
 

@@ -2,7 +2,8 @@
 //
 // Rows are made from the entries that are read (transcripts/conversation.hpp): the system messages first, then the
 // summary of the last checkpoint, then the kept entries. Calls and results are made to match (tool_pairs.hpp), results
-// are pruned (pruning.hpp), the oldest turns trimmed. Nothing of this changes the transcript. Pure functions.
+// are pruned (pruning.hpp), the oldest turns trimmed, and what is too long to be sent is left out (byte_limit.hpp).
+// Nothing of this changes the transcript. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ struct Line {
   // Set by put_in_order() (run_order.hpp).
   std::uint64_t at = 0;   // where it stands: its seq, or that of the entry before which it was moved
   bool is_input = false;  // a run was handed it
+  bool is_asked = false;  // the run of the view was, or the one that is under way
   bool waits = false;     // for a run
 };
 
@@ -57,7 +59,8 @@ struct Row {
   std::uint64_t at = 0;   // Line::at
   Entry entry{};
   bool counts_usage = true;
-  bool aside = false;  // no model is shown it: calls and results are matched across it
+  bool aside = false;     // no model is shown it: calls and results are matched across it
+  bool is_asked = false;  // words that the model is to answer now: they are shown whole
 };
 
 // The rows of a view, and the text of those that it made or changed.
@@ -75,9 +78,10 @@ class Rows {
 struct Pruned {
   std::size_t row = 0;  // of those that were pruned
   std::string entry_id{};
-  std::string tool{};
-  std::int64_t from = 0, to = 0;  // code points
-  const char* how = "soft";       // or "hard"
+  std::string tool{};             // of a result
+  std::string_view media{};       // "image" or "file"; empty: it is a result
+  std::int64_t from = 0, to = 0;  // in code points; of media only `from` is set, in bytes
+  const char* how = "soft";       // or "hard", "bytes" (byte_limit.hpp)
 };
 struct Repaired {
   std::string call_id{};   // of a call or a result
@@ -99,7 +103,8 @@ struct ViewOptions {
   std::int64_t window = 200'000;
   std::optional<std::int64_t> max_tool_chars{};
   std::optional<std::int64_t> max_messages{};
-  bool of_run = false;  // a run's: it ends with what a model can answer
+  std::optional<std::int64_t> max_bytes{};  // nothing: no limit
+  bool of_run = false;                      // a run's: it ends with what a model can answer
 };
 
 struct View {
@@ -109,6 +114,7 @@ struct View {
   std::vector<Pruned> pruned{};
   std::vector<Repaired> repaired{};
   std::int64_t used = 0;    // tokens of the rows
+  std::int64_t bytes = 0;   // of the messages; more than ViewOptions::max_bytes: they cannot be sent
   std::int64_t whole = 0;   // the same before anything was pruned
   bool aggressive = false;  // how they were pruned
 };
@@ -132,7 +138,7 @@ std::string to_json(const Row& row);                                            
 // The text of a checkpoint's summary.
 std::string summary_of(const Line& checkpoint);
 
-// Tells where a turn begins: at a person's message that does not directly follow another one.
+// Returns whether a turn begins there: at a person's message that does not directly follow another one.
 bool begins_turn(const std::vector<Row>& rows, std::size_t at);
 
 }  // namespace sessiond::context

@@ -1,18 +1,14 @@
 #include "policy/runs/queue.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "policy/overflow.hpp"
 #include "policy/usage.hpp"
-#include "store/utf8.hpp"
 
 namespace sessiond::runs {
 namespace {
-
-constexpr std::size_t line_code_points = 140;
 
 template <class Value, std::size_t N>
 using Spellings = std::array<std::pair<std::string_view, Value>, N>;
@@ -109,12 +105,12 @@ Admission admit(const QueueRules& rules, std::int64_t waiting, std::int64_t arri
 void Overflow::add(std::string_view text, std::string entry_id) {
   dropped = policy::add_counted(dropped, 1);
   if (lines.size() == most_lines) lines.pop_front();
-  lines.push_back({.text = overflow_line(text), .entry_id = std::move(entry_id)});
+  lines.push_back({.text = policy::overflow_line(text), .entry_id = std::move(entry_id)});
 }
 
 void Overflow::edit(std::string_view entry_id, std::string_view text) {
   if (const auto line = std::ranges::find(lines, entry_id, &Line::entry_id); line != lines.end())
-    line->text = overflow_line(text);
+    line->text = policy::overflow_line(text);
 }
 
 void Overflow::forget(std::string_view entry_id) {
@@ -123,21 +119,17 @@ void Overflow::forget(std::string_view entry_id) {
 }
 
 std::string Overflow::text() const {
-  std::string out = fmt::format("[Queue overflow] Dropped {} messages.", dropped);
-  for (const Line& line : lines) out.append("\n- ").append(line.text);
-  return out;
+  policy::OverflowText told{.dropped = dropped};
+  for (const Line& line : lines) told.lines.push_back(line.text);
+  return told.text();
 }
 
-std::string overflow_line(std::string_view text) {
-  if (text.size() > line_code_points) {
-    std::size_t end = 0;
-    for (std::size_t taken = 0; end < text.size() && taken < line_code_points; ++taken)
-      end += std::max<std::size_t>(store::utf8_sequence(text, end), 1);
-    text = text.substr(0, end);
-  }
-  std::string line(text);
-  std::ranges::replace_if(line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  return line;
+std::vector<std::string> Overflow::entry_ids() const {
+  std::vector<std::string> ids;
+  for (const Line& line : lines) ids.push_back(line.entry_id);
+  return ids;
 }
+
+bool Overflow::is_for(const Address& address) const { return !of || is_same({of->reply_to, of->topic}, address); }
 
 }  // namespace sessiond::runs

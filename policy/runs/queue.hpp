@@ -87,14 +87,19 @@ struct Admission {
 // `arriving` inputs come together and go together: more than the cap are refused whatever queueDrop says.
 Admission admit(const QueueRules& rules, std::int64_t waiting, std::int64_t arriving = 1);
 
-// Inputs that were dropped with queueDrop summarize, which the next run is told. The number of all, and a line for each
-// of the last `most_lines`.
+// Inputs for one address that were dropped with queueDrop summarize. The next run for it is told of them. The number of
+// all, and a line for each of the last `most_lines`.
 struct Overflow {
   static constexpr std::size_t most_lines = 100;
   struct Line {
     std::string text{};
     std::string entry_id{};  // of the message; empty: unknown
   };
+  struct Of {
+    std::string reply_to{};  // raw JSON
+    std::string topic{};
+  };
+  std::optional<Of> of{};  // nothing: whatever run is next; an earlier version did not keep it
   std::int64_t dropped = 0;
   std::deque<Line> lines{};
 
@@ -104,8 +109,8 @@ struct Overflow {
   void forget(std::string_view entry_id);
   // "[Queue overflow] Dropped 2 messages.\n- first\n- second"
   std::string text() const;
+  std::vector<std::string> entry_ids() const;  // of the lines; "" for those that are unknown
+  bool is_for(const Address& address) const;
 };
-// Returns the line of a dropped input: its first 140 code points, with a space for each newline. `text` is UTF-8.
-std::string overflow_line(std::string_view text);
 
 }  // namespace sessiond::runs

@@ -142,6 +142,25 @@ class Early(Group):
         self.restart()
         self.assertEqual(self.chat(key), ["hello", None, "2"])
 
+    def test_a_deletion_of_one_part_stands_over_an_edit_of_another(self):
+        key = self.tell(ADA, "hello", id="m0")["sessionKey"]
+        self.ok(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL}), 204)
+        for n, changes in enumerate(([("edits", "a"), ("deletes", "b")], [("deletes", "a"), ("edits", "b")],
+                                     [("edits", "a"), ("edits", "b")])):
+            self.ok(self.api.post(S(key, "main", "outbound"), {"text": "a long one"}), 201)
+            sent = self.ok(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL}), 200)["data"][0]
+            for what, part in changes:
+                self.early(what, f"{part}{n}", **({"text": f"edit of {part}"} if what == "edits" else {}))
+            ack = {"platformMessageId": f"a{n}", "parts": [f"a{n}", f"b{n}"]}
+            with self.api.stream("/v1/events") as stream:
+                stream.wait_type("stream.hello")
+                self.ok(self.api.post(f"/v1/deliveries/{sent['deliveryId']}/ack", ack), 200)
+                taken = [stream.wait_for(lambda e, p=part: e.type == "message.change_taken" and e.data["data"]["messageId"] == f"{p}{n}")
+                         for _, part in changes]
+                self.assertEqual(len({event.data["data"]["changeId"] for event in taken}), 2)
+        self.restart()
+        self.assertEqual(self.chat(key), ["hello", None, None, "edit of b"])
+
     def test_an_edit_that_can_change_nothing_is_lost(self):
         self.early("edits", text="")
         self.early("edits", "m2", text="/new and more")

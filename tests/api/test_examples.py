@@ -165,6 +165,17 @@ class Runner(Case):
         runs = self.ok(self.api.get(S(key, self.agent, "runs")), 200)["data"]
         return [(run["status"], run["attempt"], run.get("error", {}).get("code")) for run in runs]
 
+    def test_a_conversation_that_cannot_be_sent_is_shorter_the_next_time(self):
+        self.daemon = self.spawn({"context": {"viewBytes": 65_536}})
+        self.api = self.daemon.client()
+        self.runner()
+        key = self.post("u7", "x" * 70_000)["sessionKey"]
+        self.assertTrue(eventually(lambda: self.runs(key)[0][0] == "failed", 60, what="the end"))
+        self.assertEqual(self.runs(key), [("failed", 1, "context_length")])
+        context = self.ok(self.api.get(S(key, self.agent, "context")), 200)
+        self.assertIn(context["due"]["reason"], ("blocked", "window_full"))
+        self.assertTrue(self.ok(self.api.get(S(key, self.agent, "messages") + "?view=llm&maxBytes=100000"), 200)["aggressive"])
+
     def test_calls_that_are_lost_on_the_way_come_again(self):
         way = self.serve(Unreliable)
         way.daemon = self.daemon

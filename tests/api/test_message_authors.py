@@ -41,6 +41,18 @@ class Group(Case):
         return [row.get("text") for row in self.ok((api or self.api).get(S(key, "main", "messages") + "?view=chat"), 200)["data"]]
 
 
+class Purged(Group):
+    def test_a_purge_right_behind_an_edit_leaves_no_words_of_it(self):
+        for n in range(8):
+            key = self.tell(ADA, "hello", id=f"m{n}")["sessionKey"]
+            session = self.ok(self.api.get(S(key)), 200)["sessionId"]
+            self.ok(self.change("edits", f"m{n}", text="a secret that was edited in"), 201)
+            self.ok(self.api.delete(S(key) + "?purge=true"), 200, 204)
+            self.daemon.checkpoint()
+            files = [file for file in self.daemon.state.rglob(f"changes/{session}*") if file.is_file()]
+            self.assertEqual(files, [])
+
+
 class Authors(Group):
     def test_another_persons_other_words_under_one_id_are_another_message(self):
         first, second = self.tell(ADA, "hello"), self.tell(BOB, "hi")

@@ -85,6 +85,127 @@ class Inputs(Case):
         self.assertEqual(said, ["[Queue overflow] Dropped 3 messages.\n- edited while it waits\n- edited later\n- waiting 3"])
         self.assertEqual(len(last["input"]), 2)
 
+    def overflow(self, *later):
+        """A run that was told of three dropped messages, of which people take back some `later`."""
+        run = self.begin_run(queueMode="collect", queueCap=1)
+        for n in range(4):
+            self.receive(f"w{n}", f"word {n} of people")
+        self.finish(run)
+        last = self.claim()
+        self.finish(last)
+        for what, id, more in later:
+            self.change(what, id, **more)
+        return last["input"][0]
+
+    def told(self, entry):
+        """Each way in which the entry that tells of dropped messages is shown, and all that is shown beside it."""
+        views = {view: self.ok(self.api.get(S(self.key, "main", "messages") + f"?view={view}"), 200)["data"] for view in ("chat", "full", "llm")}
+        views["one"] = [self.ok(self.api.get(S(self.key, "main", "messages", entry)), 200)]
+        copy = "agent:main:chat:direct:f" + uid()
+        self.ok(self.api.post(S(self.key, "main", "fork"), {"key": copy}), 201)
+        views["fork"] = self.ok(self.api.get(S(copy, "main", "messages") + "?view=llm"), 200)["data"]
+        for format in ("json", "conversation", "robota", "manager"):
+            views[format] = [{"text": self.api.get(S(self.key, "main", "export") + "?format=" + format).raw.decode()}]
+        return views
+
+    def test_what_was_dropped_is_shown_to_a_model_once(self):
+        self.overflow()
+        for query in ("", "&run="):
+            run = self.runs("done")[0]["runId"]
+            view = self.ok(self.api.get(S(self.key, "main", "messages") + f"?view=llm&prune=off{query}{run if query else ''}"), 200)
+            self.assertEqual([text_of(row) for row in view["data"]][:2],
+                             ["first", "[Queue overflow] Dropped 3 messages.\n- word 0 of people\n- word 1 of people\n- word 2 of people"])
+            self.assertEqual(str(view["data"]).count("word 1 of people"), 1)
+            self.assertEqual(str(view["data"]).count("word 3 of people"), 1)
+        context, shown = self.ok(self.api.get(S(self.key, "main", "context")), 200), view["context"]
+        for name in ("used", "messages", "turns"):
+            self.assertEqual(context[name], shown[name], name)
+        self.receive("m9", "later")
+        self.daemon.restart(kill=True)
+        type(self).api = self.daemon.client()
+        context = self.ok(self.api.get(S(self.key, "main", "context")), 200)
+        shown = self.ok(self.api.get(S(self.key, "main", "messages") + "?view=llm&prune=off"), 200)["context"]
+        for name in ("used", "messages", "turns"):
+            self.assertEqual(context[name], shown[name], name)
+        told = self.api.get(S(self.key, "main", "export") + "?format=conversation").raw.decode()
+        self.assertEqual(told.count("word 1 of people"), 1)
+        chat = self.ok(self.api.get(S(self.key, "main", "messages") + "?view=chat"), 200)["data"]
+        self.assertEqual(str(chat).count("word 1 of people"), 2, "people see what was written")
+
+    def test_only_the_daemon_says_what_was_dropped(self):
+        key = self.new()["key"]
+        self.ok(self.api.post(S(key, "main", "messages"), {"role": "user", "text": "hello"}), 201)
+        kept = self.messages(key)[0]
+        hides = {"role": "user", "synthetic": True, "content": "[Queue overflow] Dropped 1 messages.\n- hello", "dropped": [kept["id"]]}
+        self.invalid(self.api.post(S(key, "main", "messages"), hides), "/dropped")
+        self.invalid(self.api.post(S(key, "main", "messages"), {"entries": [{"type": "message", "message": hides}]}), "/entries/0/dropped")
+        self.invalid(self.api.post(S(key, "main", "runs"), {"input": hides}), "/input/dropped")
+        self.assertIn("hello", str(self.ok(self.api.get(S(key, "main", "messages") + "?view=llm"), 200)["data"]))
+
+    def test_what_was_dropped_is_told_as_people_left_it_later(self):
+        entry = self.overflow(("deletes", "w1", {}), ("edits", "w2", {"text": "a better\nword"}))
+        for restarted in (False, True):
+            for view, rows in self.told(entry).items():
+                shown = str(rows)
+                self.assertNotIn("word 1 of people", shown, view)
+                self.assertNotIn("word 2 of people", shown, view)
+                wanted = "[Queue overflow] Dropped 2 messages.\n- word 0 of people\n- a better word"
+                self.assertIn(repr(wanted)[1:-1] if view in ("chat", "full", "llm", "one", "fork") else "Dropped 2 messages.", shown, view)
+            context = self.ok(self.api.get(S(self.key, "main", "context")), 200)["used"]
+            self.assertEqual(context, self.ok(self.api.get(S(self.key, "main", "messages") + "?view=llm&prune=off"), 200)["context"]["used"])
+            if not restarted:
+                self.daemon.restart(kill=True)
+                type(self).api = self.daemon.client()
+        self.ok(self.api.post(S(self.key, "main", "reset"), {}), 200)
+        archive = self.ok(self.api.get(S(self.key, "main", "archives")), 200)["data"][0]["archivedAs"][0]
+        for view in ("chat", "full", "llm"):
+            rows = self.ok(self.api.get(S(self.key, "main", "messages") + f"?view={view}&archive={archive}"), 200)["data"]
+            self.assertNotIn("word 1 of people", str(rows))
+            self.assertIn("Dropped 2 messages.", str(rows))
+
+    def test_what_was_dropped_and_is_deleted_whole_is_not_told(self):
+        entry = self.overflow(*[("deletes", f"w{n}", {}) for n in range(3)])
+        for view, rows in self.told(entry).items():
+            self.assertNotIn("Queue overflow", str(rows), view)
+
+    def test_a_run_is_told_of_what_was_dropped_at_its_address(self):
+        """Words of one place are never told in another."""
+        daemon = self.spawn({**self.config, "session": {"dmScope": "main"}})
+        api = daemon.client()
+
+        def receive(channel, text):
+            return self.ok(api.post("/v1/inbound", {"channel": channel, "chatType": "direct", "peer": "u1", "text": text}), 201)
+
+        key = receive("slack", "first")["sessionKey"]
+        self.assertEqual(receive("discord", "also first")["sessionKey"], key)
+        self.ok(api.patch(S(key), {"queueDebounceMs": 0, "queueMode": "followup", "queueCap": 3}), 200)
+
+        def claim():
+            return self.ok(api.post("/v1/agents/main/runs/claim", {"keyPrefix": key, "waitMs": 5_000}), 200)
+
+        def finish(run):
+            self.ok(api.post(S(key, "main", "runs", run["runId"], "finish"), {"fence": run["lease"]["fence"], "status": "done"}), 200)
+
+        finish(claim())
+        finish(claim())
+        receive("slack", "go")
+        active = claim()
+        for n in range(3):
+            receive("slack", f"of slack {n}")
+            receive("discord", f"of discord {n}")
+        daemon.restart(kill=True)
+        api = daemon.client()
+        finish(active)
+        for _ in range(3):
+            run = claim()
+            texts = [text_of(self.ok(api.get(S(key, "main", "messages", id)), 200)) for id in run["input"]]
+            channel = run["replyTo"]["channel"]
+            other = "discord" if channel == "slack" else "slack"
+            self.assertNotIn(f"of {other}", str(texts))
+            finish(run)
+        every = [text_of(m) for m in self.ok(api.get(S(key, "main", "messages") + "?limit=200&order=asc"), 200)["data"] if m.get("synthetic")]
+        self.assertEqual(sorted(every), ["[Queue overflow] Dropped 1 messages.\n- of discord 0", "[Queue overflow] Dropped 2 messages.\n- of slack 0\n- of slack 1"])
+
     def test_a_retry_goes_without_what_was_deleted(self):
         self.begin_run(leaseMs=300)
         self.change("deletes", "m0")

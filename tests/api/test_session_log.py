@@ -3,6 +3,7 @@
 import base64
 import io
 import json as plain_json
+import os
 import shutil
 import tarfile
 
@@ -380,6 +381,30 @@ class Replay(LogCase):
             self.assertEqual(raw.count(b'"messages":' + sent), 2, run_id)
             shown = plain_json.loads(raw)
             self.assertEqual([len(shown[part]) for part in ("requests", "responses", "tools")], [2, 1, 2])
+
+    def test_a_view_that_was_too_long_is_rebuilt_with_what_was_left_out(self):
+        key = self.new()["key"]
+        for n in range(2):
+            photo = {"type": "image", "data": base64.b64encode(os.urandom(90_000)).decode(), "mimeType": "image/png"}
+            self.ok(self.api.post(S(key, "main", "messages"), {"role": "user", "content": [{"type": "text", "text": f"look {n}"}, photo]}), 201)
+            self.ok(self.api.post(S(key, "main", "messages"), {"role": "assistant", "text": "a photo"}), 201)
+        run = self.start(key, "and now?")
+        query = "view=llm&maxBytes=200000"
+        sent = self.view(key, query)
+        self.assertEqual(sent.count(b"[Old image content cleared]"), 1)
+        through = self.lines(f"?types=pre_run&runId={run['runId']}", key=key)[0]["historyThroughSeq"]
+        for asked in (query, "view=llm"):
+            self.write({"type": "provider_request", "round": 1, "messagesRef": {"throughSeq": through, "query": asked}}, key=key, **self.of_runner(run))
+        kept = [line["messagesRef"]["query"] for line in self.lines("?types=provider_request", key=key)]
+        self.assertEqual(kept[0].count("maxBytes"), 1)
+        self.assertIn(f"&maxBytes={24 << 20}", kept[1])
+        self.finish(run)
+        self.append_more(key)
+        self.assertEqual(self.replay(key, run["runId"]).raw.count(b'"messages":' + sent), 1)
+
+    def append_more(self, key):
+        for n in range(3):
+            self.ok(self.api.post(S(key, "main", "messages"), {"role": "user", "text": f"more {n}"}), 201)
 
     def test_requests_of_100_runs_are_rebuilt_byte_for_byte(self):
         keys = [self.key, self.new()["key"], self.new()["key"], self.new()["key"]]

@@ -8,6 +8,14 @@ from harness.case import S
 from transcripts import COMPACT, iso, BEGAN
 
 
+def line_of(entry):
+    """As a program writes it; half a surrogate pair is an escape."""
+    try:
+        return (line := json.dumps(entry, ensure_ascii=False)).encode() and line
+    except UnicodeEncodeError:
+        return json.dumps(entry)
+
+
 def plant(daemon, stories):
     """Writes the beginnings of stories as a foreign program leaves them."""
     folder = daemon.agent_dir()
@@ -17,7 +25,7 @@ def plant(daemon, stories):
         if not story.file:
             continue
         head = {"type": "session", "version": 3, "id": story.session_id, "timestamp": iso(BEGAN), "cwd": "/home/agent"}
-        lines = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in (head, *story.file)]
+        lines = [line if isinstance(line, str) else line_of(line) for line in (head, *story.file)]
         (folder / f"{story.session_id}.jsonl").write_text("\n".join(lines) + "\n")
         store[story.key] = {"sessionId": story.session_id, "updatedAt": BEGAN}
     (folder / "sessions.json").write_text(json.dumps(store))

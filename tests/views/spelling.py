@@ -48,6 +48,19 @@ def turn_starts(rows):
     return [at for at, person in enumerate(persons) if person and not (at and persons[at - 1])]
 
 
+def last_question(rows):
+    """Where the words begin that are to be answered: a person's, or, behind an answer, a program's. Without such words, the
+    model's last message."""
+    starts = set(turn_starts(rows))
+    for at in reversed(range(len(rows))):
+        row, before = rows[at], rows[at - 1] if at else None
+        is_word = row.get("role") == "user" and not results_of(row) and not row.get("summary") and row.get("entryIds")
+        behind_answer = before is None or (before.get("role") == "assistant" and not calls_of(before))
+        if is_word and (at in starts or (row.get("synthetic") and behind_answer)):
+            return at
+    return max((at for at, row in enumerate(rows) if row.get("role") == "assistant"), default=0)
+
+
 def compact(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 

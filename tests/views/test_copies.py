@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from harness.case import Case, S, uid
+from refused import refused
 from views import number, tell
 
 EXPORTED = ("conversation", "json", "manager", "relavium-yaml", "robota")
@@ -126,8 +127,14 @@ class Life:
             looked += 1
             if reply.status == 200:
                 self.wrong_in(reply.raw.decode(), path)
+                if "view=llm" in path:
+                    self.wrong += [f"{path}: {fault}" for fault in refused(reply.json)]
             elif not (reply.status == 404 and ("topic=" in path or "archive=" in path)):
                 self.wrong.append(f"{path}: {reply}")
+        for key in self.keys:
+            told, shown = (self.api.get(S(key, "main") + where) for where in ("/context", "/messages?view=llm&prune=off"))
+            if told.status == shown.status == 200 and told.json["used"] != shown.json["context"]["used"]:
+                self.wrong.append(f"{key}: S/context says {told.json['used']} used, the view {shown.json['context']['used']}")
         return looked
 
 

@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 from harness.case import Case, S
 from harness.npm import install
 from harness.sessiond import REPO, Daemon
+from refused import refused
 from spelling import calls_of, results_of
 from views import HERE, Views, tell
 
@@ -267,7 +268,7 @@ class Trees(Case):
             view = self.ok(reply, 200)
             seen, rows = seen + 1, rows + len(view["data"])
             compacted += bool(context and context[0]["role"] == "compactionSummary")
-            wrong += [f"{file.parent.parent.name}/{file.name}: {one}" for one in differences(view, context)]
+            wrong += [f"{file.parent.parent.name}/{file.name}: {one}" for one in differences(view, context) + refused(view)]
         tell(transcripts=seen, of=len(files), compacted=compacted, rows=rows, wrong=len(wrong))
         self.assertNothing(wrong)
         self.assertGreater(compacted, 10)

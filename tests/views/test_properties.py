@@ -5,7 +5,8 @@ import json
 import random
 
 from harness.case import S
-from spelling import estimate, status_of, turn_starts, unmatched
+from refused import bytes_of, refused
+from spelling import estimate, last_question, status_of, turn_starts, unmatched
 from views import Views, tell
 
 
@@ -14,7 +15,7 @@ class Properties(Views):
     seed = 2
     OFF = "&prune=off"
     QUERIES = ("", "&prune=soft&window=2000", "&prune=hard&window=2000", "&prune=aggressive&window=8000",
-               "&window=3000&maxToolChars=10", "&style=assistant", "&window=3000&maxMessages=5")
+               "&window=3000&maxToolChars=10", "&style=assistant", "&window=3000&maxMessages=5", "&prune=hard&maxMessages=4", "&prune=aggressive&maxMessages=4")
 
     def test_each_view_of_each_transcript(self):
         wrong, views, rows, pruned, repaired = [], 0, 0, 0, 0
@@ -26,7 +27,7 @@ class Properties(Views):
                 shown, faults = self.checked(story, query, ids)
                 if query == self.OFF:
                     states = {tuple(row["entryIds"]): status_of(row) for row in shown["data"]}
-                    faults += self.trimmed(story, shown) + self.measured(story, shown) + self.exported(story, shown)
+                    faults += self.trimmed(story, shown) + self.limited(story, shown) + self.measured(story, shown) + self.exported(story, shown)
                 faults += [f"status {row.get('status')} of {row['entryIds']}" for row in shown["data"]
                            if row.get("status") != states[tuple(row["entryIds"])]]
                 views, rows, pruned, repaired = (views + 1, rows + len(shown["data"]), pruned + len(shown["pruned"]),
@@ -43,7 +44,7 @@ class Properties(Views):
         path = S(story.key, "main", "messages") + "?view=llm" + query
         first = self.api.get(path)
         shown = self.ok(first, 200)
-        wrong = unmatched(shown["data"])
+        wrong = refused(shown)
         if query != self.OFF and self.api.get(path).raw != first.raw:
             wrong.append("asked twice, other bytes")
         named = [one for row in shown["system"] + shown["data"] for one in row["entryIds"]]
@@ -68,6 +69,22 @@ class Properties(Views):
             wrong += [f"maxMessages={most}: {fault}" for fault in unmatched(rows)]
         return wrong
 
+    def limited(self, story, shown):
+        """maxBytes takes images and results before the last turn, and nothing else; what is too long then is refused."""
+        most = self.rng.randint(1, bytes_of(shown) + 1_000)
+        reply = self.api.get(S(story.key, "main", "messages") + f"?view=llm&window=1000000000&maxBytes={most}")
+        if reply.status == 422:
+            ok = reply.json["code"] == "view_too_large" and reply.json["bytes"] > reply.json["maxBytes"] == most
+            return [] if ok else [f"maxBytes={most}: {reply}"]
+        view = self.ok(reply, 200)
+        wrong = refused(view) + [f"{one}" for one in view["pruned"] if one["how"] != "bytes"]
+        if bytes_of(view) > most:
+            wrong.append(f"{bytes_of(view)} bytes")
+        begin = last_question(shown["data"])
+        if [row["entryIds"] for row in view["data"]] != [row["entryIds"] for row in shown["data"]] or view["data"][begin:] != shown["data"][begin:]:
+            wrong.append("other rows")
+        return [f"maxBytes={most}: {fault}" for fault in wrong]
+
     def measured(self, story, shown):
         """S/context tells what the view is made of."""
         told = self.ok(self.api.get(S(story.key, "main", "context")), 200)
@@ -84,8 +101,9 @@ class Properties(Views):
         if [entry["parentId"] for entry in entries] != [None, *(entry["id"] for entry in entries)][:len(entries)]:
             wrong.append("its entries are no chain")
         told = [entry["message"] for entry in entries if entry["type"] == "message"]
-        told = [message for message in told if message.get("role") in ("user", "assistant", "tool", "toolResult")]
-        wrong += unmatched([message for message in told if not message.get("summary")])
+        # Half of a summary, where somebody went back to before the other half, is kept, and shown to no model.
+        told = [message for message in told if message.get("role") in ("user", "assistant", "tool", "toolResult") and not message.get("summary")]
+        wrong += unmatched(told)
         if any(row.get("summary") for row in shown["data"]) or any(entry["type"] in ("custom_message", "branch_summary") for entry in entries):
             return [f"conversation: {fault}" for fault in wrong]
         rows = [{name: value for name, value in row.items() if name not in ("entryIds", "status")} for row in shown["data"]]
@@ -106,3 +124,11 @@ class Properties(Views):
 
     def sum_of(self, story):
         return hashlib.sha256(self.file_of(story).read_bytes()).hexdigest()
+
+
+class Odd(Properties):
+    """The same of transcripts that no provider takes as they are."""
+
+    count = 300
+    seed = 6
+    odd = 0.3

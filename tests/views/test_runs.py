@@ -5,6 +5,7 @@ from collections import Counter
 
 from harness.case import Case, S, text_of, uid
 from harness.sessiond import eventually
+from refused import refused
 from views import number, tell
 
 
@@ -49,9 +50,7 @@ class Life:
 
     def look(self):
         view = self.of_run()
-        last = view["data"][-1]
-        if last["role"] == "assistant":
-            self.wrong.append("a run is shown the model's own words last")
+        self.wrong += refused(view, of_run=True)
         shown = [(row["entryIds"], text_of(row)) for row in view["data"] if row["entryIds"]]
         run = self.first[self.held["runId"]]
         before = self.seen.get(run, [])

@@ -110,10 +110,42 @@ class Anthropic(Pi):
         return [{"role": "user", "content": parts}] if parts else []
 
 
-class Writer:
-    """Writes one story, turn by turn."""
+def odd(rng, message):
+    """Makes of a message what no provider takes: programs write such lines, and people paste such texts."""
+    content, parts = message.get("content"), [part for part in message.get("content") or [] if isinstance(part, dict)]
+    calls = [part for part in parts if part.get("type") in ("toolCall", "tool_use")] + (message.get("tool_calls") or [])
+    blank = rng.choice(["", " ", "\n\t", "\u00a0\u2003", "\u3000"])
+    fate = rng.randrange(9)
+    if fate == 0 and calls:
+        rng.choice(calls)["id"] = rng.choice(["", "functions.ls:0", "exec_0", "c" * 70, "a|b", "é"])
+    elif fate == 1 and isinstance(content, list):
+        message["content"] = [{"type": "text", "text": blank}, *content, {"type": "text", "text": blank}]
+    elif fate == 2 and isinstance(content, str) and not message.get("tool_calls"):
+        message["content"] = blank
+    elif fate == 3 and message["role"] == "assistant" and isinstance(content, list):
+        message["content"] = [part for part in parts if part.get("type") == "thinking"]
+    elif fate == 4 and isinstance(content, str):
+        message["content"] = content + rng.choice(["\ud83d", "\ude00 half", "\udfff"])
+    elif fate == 5 and message["role"] == "user" and not any(part.get("type") == "tool_result" for part in parts):
+        message.update(content=blank, attachments=[{"type": "image", "url": "https://example.org/a.png"}])
+    elif fate == 6 and message["role"] in ("tool", "toolResult"):
+        message["content"] = rng.choice([[], blank, [{"type": "text", "text": blank}]])
+    elif fate == 7 and calls:
+        calls.append(dict(calls[0]))  # twice under one id
+        if isinstance(content, list) and calls[0] in content:
+            content.append(dict(calls[0]))
+    elif fate == 6 and message["role"] == "user" and any(part.get("type") == "tool_result" for part in parts):
+        message["content"] = [{"type": "text", "text": "wait"}, *content]
+    elif fate == 8:
+        message["content"] = [*parts, {"type": "image", "data": PIXEL * 20, "mimeType": "image/png"}] if parts and not calls else content
+    return message
 
-    def __init__(self, number, seed, kind, turns):
+
+class Writer:
+    """Writes one story, turn by turn. `odd`: the share of messages that are odd."""
+
+    def __init__(self, number, seed, kind, turns, odd=0):
+        self.odd, self.odds = odd, random.Random(f"{seed}/{number}/odd")
         # What is said has a generator of its own, so that other documents make no other transcripts.
         self.rng, self.words = random.Random(f"{seed}/{number}"), random.Random(f"{seed}/{number}/words")
         spelling = self.rng.choice(SPELLINGS)
@@ -130,7 +162,7 @@ class Writer:
         return self.rng.random() < share
 
     def add(self, *messages):
-        self.out += [("message", message) for message in messages]
+        self.out += [("message", odd(self.odds, message) if self.odds.random() < self.odd else message) for message in messages]
 
     def call_ids(self, count):
         """The ids of an answer's calls. Gemini's have none, so some runners number them, in each answer from 0 on."""
@@ -267,5 +299,5 @@ def iso(ms):
     return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"
 
 
-def story(number, seed=1, kind=None, turns=None) -> Story:
-    return Writer(number, seed, kind, turns).write()
+def story(number, seed=1, kind=None, turns=None, odd=0) -> Story:
+    return Writer(number, seed, kind, turns, odd).write()

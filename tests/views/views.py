@@ -26,11 +26,12 @@ def tell(**counts):
 class Views(Case):
     count = 200
     seed = 1
+    odd = 0  # the share of messages that no provider takes as they are
 
     @classmethod
     def setUpClass(cls):
         cls.seed = number("SEED", cls.seed)
-        cls.stories = [transcripts.story(n, cls.seed) for n in range(number("COUNT", cls.count))]
+        cls.stories = [transcripts.story(n, cls.seed, odd=cls.odd) for n in range(number("COUNT", cls.count))]
         daemon = Daemon(cls.config)
         plant(daemon, cls.stories)
         cls.begin(daemon)

@@ -143,7 +143,7 @@ for (;;) {
     await run.finish(run.stop.signal.aborted ? 'interrupted' : 'done', text);
   } catch (error) {
     console.error(`${run ? `run ${run.run.runId}` : 'no run'}: ${error.message}`);
-    const failed = {code: error instanceof Refused ? error.code : 'provider_error', message: error.message};
-    await (run ? run.finish('failed', '', failed).catch(() => {}) : sleep(1000));
+    const code = error instanceof Refused ? error.code?.replace('view_too_large', 'context_length') : 'provider_error';
+    await (run ? run.finish('failed', '', {code, message: error.message}).catch(() => {}) : sleep(1000));
   }
 }

@@ -132,6 +132,8 @@ def work(run):
         run.finish("interrupted" if run.aborted else "done", entries=[{"role": "assistant", "text": text}] if text else [])
     except (Refused, KeyError, *AWAY) as error:
         code = "refused" if isinstance(error, Refused) else "provider_error"
+        if '"view_too_large"' in str(error):
+            code = "context_length"  # the next view is shorter
         run.finish("failed", error={"code": code, "message": str(error)})
 
 

@@ -72,7 +72,7 @@ TEST_CASE("every key reaches its field") {
                 "ephemeralBytes": 100000, "autoSave": true, "maxSessions": 50,
                 "maintenance": {"mode": "enforce", "noticeMs": 0, "everyMs": 100, "pruneAfterMs": 60000, "maxEntries": 50, "maxDiskBytes": 1048576,
                                 "highWater": 0.5, "archiveRetentionMs": 60001, "preserve": ["agent:"]}},
-    "context": {"window": 1000, "windows": {"m": 2000}, "maxFilesPerMessage": 2,
+    "context": {"window": 1000, "windows": {"m": 2000}, "viewBytes": 70000, "maxFilesPerMessage": 2,
                 "compaction": {"when": "run_start", "threshold": 0.5, "forceAt": 0.75, "minMessages": 7, "keepTurns": 2, "maxTokens": 99, "temperature": 1},
                 "pruning": {"soft": 0.1, "hard": 0.2, "minChars": 10, "keepChars": 3, "keepAssistants": 1, "excludeTools": ["a*"]}},
     "doomLoop": {"count": 0, "inject": false}, "messages": {"pairs": "strict"},
@@ -128,6 +128,7 @@ TEST_CASE("every key reaches its field") {
                     {{"m", 2000}},
                     {Config::CompactionTime::run_start, 0.5, 0.75, 7, 2, 99, 1.0},
                     {0.1, 0.2, 10, 3, 1, {"a*"}},
+                    70'000,
                     2};
   wanted.doom_loop = {0, false};
   wanted.content.messages = {Config::Pairs::strict};

@@ -201,6 +201,18 @@ TEST_CASE("words that came with results stand behind all results") {
   CHECK(all.find("\"A\"") < all.find("\"B\""));
 }
 
+TEST_CASE("in a message the results come before the words") {
+  const auto lines = lines_of({user(), calls(tool_use("c1") + "," + tool_use("c2")),
+                               user_parts(text_part("wait") + "," + tool_result("c1") + "," + text_part("and") + "," +
+                                          tool_result("c2") + "," + text_part("go on"))});
+  Rows rows = rows_of(lines);
+  CHECK(whys(match_pairs(rows)) == Strings{"c1 moved_result", "c2 moved_result"});
+  CHECK(rows.all[2].entry.content == "[" + tool_result("c1") + "," + tool_result("c2") + "," + text_part("wait") + "," +
+                                         text_part("and") + "," + text_part("go on") + "]");
+  CHECK(!rows.all[2].entry.person);
+  CHECK(match_pairs(rows).empty());
+}
+
 TEST_CASE("a missing result beside a person's text comes before the text") {
   const std::vector<Line> lines = lines_of(
       {calls(tool_use("c1") + "," + tool_use("c2")), user_parts(tool_result("c1") + "," + text_part("go on"))});

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "policy/overflow.hpp"
+
 using namespace sessiond;
 using namespace sessiond::runs;
 
@@ -165,12 +167,12 @@ TEST_CASE("the line of a dropped input") {
     for (int i = 0; i < times; ++i) out += part;
     return out;
   };
-  CHECK(overflow_line("") == "");
-  CHECK(overflow_line("a\nb\r\nc") == "a b  c");
+  CHECK(policy::overflow_line("") == "");
+  CHECK(policy::overflow_line("a\nb\r\nc") == "a b  c");
   for (const char* part : {"a", "é", "日", "😀", "\xff"}) {
     CAPTURE(part);
-    CHECK(overflow_line(repeated(part, 140)) == repeated(part, 140));
-    CHECK(overflow_line(repeated(part, 141)) == repeated(part, 140));
+    CHECK(policy::overflow_line(repeated(part, 140)) == repeated(part, 140));
+    CHECK(policy::overflow_line(repeated(part, 141)) == repeated(part, 140));
   }
 }
 

@@ -187,7 +187,7 @@ std::string_view message_in(std::string_view line) {
 
 std::vector<std::string> dropped_in(std::string_view line) {
   std::vector<std::string> ids;
-  if (!line.contains(R"("dropped":[)")) return ids;  // a first look
+  if (!line.contains(R"("dropped")")) return ids;  // a first look
   const std::string_view message = message_in(line);
   const auto dropped = json::find(message, "dropped");
   if (!dropped || json::kind(*dropped) != json::Kind::array || json::find(message, "synthetic") != "true") return ids;

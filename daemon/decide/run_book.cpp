@@ -147,6 +147,7 @@ void drop(SessionRuns& runs, const std::optional<runs::Overflow::Of>& of, std::s
   there->add(text, std::move(id));
 }
 
+// Notes what an event tells of dropped inputs.
 void take_dropped(SessionRuns& runs, const json::Index& data) {
   for (const std::string_view told : json::elements(data.find("overflow").value_or("[]"))) {
     const json::Index one(told);
@@ -246,6 +247,12 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     found->second.overflows.clear();
     found->second.opening.is_open = false;
     found->second.opening.next = "clear";
+  } else if (type == EventType::topic_deleted) {
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
+    std::erase_if(found->second.overflows, [&event](const runs::Overflow& overflow) {
+      return overflow.of && overflow.of->topic == event.envelope.topic;
+    });
   } else if (type == EventType::session_updated) {
     if (!event.data.starts_with(R"({"shutdown":)") || event.envelope.seq <= seq_) return;
     const std::string_view shutdown = *json::find(event.data, "shutdown");

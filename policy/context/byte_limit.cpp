@@ -12,7 +12,7 @@
 namespace sessiond::context {
 namespace {
 
-// What saves less stays: a photo of which only the address is stored, a result of a few words.
+// A notice in the place of less than this is not worth it: a photo that stands as an address, a result of a few words.
 constexpr std::int64_t least_media = 256, least_result = 128;
 
 // `details` of a result are the program's own: no model is sent them.

@@ -378,7 +378,7 @@ Entry read_message(std::string_view message) {
     entry.role = Role::tool;
   entry.person = entry.role == Role::user && !entry.synthetic && !entry.summary;
   entry.from_owner = entry.from_owner && entry.person;
-  if (entry.synthetic && is_array(dropped))
+  if (entry.role == Role::user && entry.synthetic && is_array(dropped))
     for (const std::string_view id : json::elements(dropped)) entry.dropped.push_back(text(id));
   fit_words(entry, content, said, attachments);
   if (entry.role == Role::assistant && entry.calls.empty() && is_report_of(error, entry.content)) {

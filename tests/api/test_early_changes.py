@@ -158,8 +158,19 @@ class Early(Group):
                 taken = [stream.wait_for(lambda e, p=part: e.type == "message.change_taken" and e.data["data"]["messageId"] == f"{p}{n}")
                          for _, part in changes]
                 self.assertEqual(len({event.data["data"]["changeId"] for event in taken}), 2)
+        self.ok(self.api.post(S(key, "main", "outbound"), {"text": "in many parts"}), 201)
+        sent = self.ok(self.api.post("/v1/deliveries/claim", {"channel": CHANNEL}), 200)["data"][0]
+        parts = [f"p{n}" for n in range(20)]
+        for part in parts:
+            self.early("edits", part, text="edit of " + part)
+        with self.api.stream("/v1/events") as stream:
+            stream.wait_type("stream.hello")
+            self.ok(self.api.post(f"/v1/deliveries/{sent['deliveryId']}/ack", {"platformMessageId": "p0", "parts": parts}), 200)
+            taken = {stream.wait_for(lambda e, p=part: e.type == "message.change_taken" and e.data["data"]["messageId"] == p).data["key"] for part in parts}
+        self.assertEqual(taken, {key})
         self.restart()
-        self.assertEqual(self.chat(key), ["hello", None, None, "edit of b"])
+        self.assertEqual(self.chat(key)[:4], ["hello", None, None, "edit of b"])
+        self.assertIn(self.chat(key)[4], ["edit of " + part for part in parts])
 
     def test_an_edit_that_can_change_nothing_is_lost(self):
         self.early("edits", text="")

@@ -206,6 +206,28 @@ class Inputs(Case):
         every = [text_of(m) for m in self.ok(api.get(S(key, "main", "messages") + "?limit=200&order=asc"), 200)["data"] if m.get("synthetic")]
         self.assertEqual(sorted(every), ["[Queue overflow] Dropped 1 messages.\n- of discord 0", "[Queue overflow] Dropped 2 messages.\n- of slack 0\n- of slack 1"])
 
+    def test_what_was_dropped_goes_with_its_topic(self):
+        key = self.new()["key"]
+        self.ok(self.api.patch(S(key), {"queueDebounceMs": 0, "queueMode": "followup", "queueCap": 1}), 200)
+        self.key = key
+
+        def start(text, topic, *statuses):
+            body = {"input": {"role": "user", "text": text}, "whenBusy": "queue"}
+            return self.ok(self.api.post(S(key, "main", "runs") + f"?topic={topic}", body), *statuses)
+
+        for deleted in (False, True):
+            active = start("go", "other", 201)
+            for n in range(3):
+                start(f"dropped {n}", "work", 202)
+            if deleted:
+                self.ok(self.api.delete(S(key, "main", "topics", "work")), 200, 204)
+                start("later", "work", 202)
+            self.finish(active)
+            run = self.claim()
+            said = [text_of(m) for m in self.messages(key, query="topic=work&limit=200&order=asc") if m.get("id") in run["input"]]
+            self.assertEqual(sorted(said), ["later"] if deleted else ["[Queue overflow] Dropped 2 messages.\n- dropped 0\n- dropped 1", "dropped 2"])
+            self.finish(run)
+
     def test_a_retry_goes_without_what_was_deleted(self):
         self.begin_run(leaseMs=300)
         self.change("deletes", "m0")

@@ -126,6 +126,24 @@ TEST_CASE("a book is the same after a restart at any moment") {
   }
 }
 
+TEST_CASE("what an earlier version has dropped is told to whatever run is next") {
+  auto book = RunBook::from_json(
+      R"({"seq":5,"fenceFloor":0,"sessions":{"k":{"fence":1,"overflow":{"dropped":2,"lines":["a","b"],"entryIds":["1",""]}}}})");
+  REQUIRE(book);
+  book->apply(journal::make_event({.seq = 6, .type = journal::EventType::run_queued, .agent = "main", .key = "k"},
+                                  R"({"runId":"r","sessionId":"s","topic":null,"status":"queued","attempt":1,"input":[],
+                                      "replyTo":{"channel":"slack"},"dropped":["c"],"droppedIds":["3"]})"));
+  const SessionRuns& runs = *book->find("k");
+  const runs::Overflow* told = runs.overflow_for(runs.queued.front());
+  REQUIRE(told != nullptr);
+  CHECK(told->text() == "[Queue overflow] Dropped 3 messages.\n- a\n- b\n- c");
+  CHECK(told->entry_ids() == std::vector<std::string>{"1", "", "3"});
+  auto again = RunBook::from_json(book->to_json());
+  REQUIRE(again);
+  CHECK(again->find("k")->overflows.size() == 1);
+  CHECK(!again->find("k")->overflows.front().of);
+}
+
 TEST_CASE("each run ends once, and only one of a session is active") {
   for (unsigned seed = 100; seed < 160; ++seed) {
     CAPTURE(seed);

@@ -14,7 +14,8 @@
 namespace sessiond::policy {
 namespace {
 
-constexpr std::string_view blob_name = R"("type":"blob","sha256":")";
+constexpr std::string_view blob_begin = R"({"type":"blob","sha256":")";  // of a handle
+constexpr std::string_view blob_name = blob_begin.substr(1);
 constexpr std::string_view entry_name = R"({"$blob":")";
 constexpr std::size_t hash_digits = 64;
 constexpr int deepest_json = 4;  // JSON in strings of JSON
@@ -303,11 +304,10 @@ class ShowMedia {
 
 namespace {
 
-// Returns whether the object whose first member stands at `at` is the member `source` of another one.
+// Returns whether the object that begins at `at` is the member `source` of another one.
 bool is_source(std::string_view json, std::size_t at) {
-  if (at == 0 || json[at - 1] != '{') return false;
-  const std::size_t begin = at - 1 - std::min<std::size_t>(at - 1, 32);
-  std::string_view before = store::trim(json.substr(begin, at - 1 - begin));
+  const std::size_t begin = at - std::min<std::size_t>(at, 32);
+  std::string_view before = store::trim(json.substr(begin, at - begin));
   if (!before.ends_with(':')) return false;
   before.remove_suffix(1);
   return store::trim(before).ends_with(R"("source")");
@@ -358,16 +358,16 @@ bool names_blob(std::string_view text, NamedBy by, std::string_view hash) {
 
 std::size_t inlined_bytes(std::string_view json) {
   std::size_t bytes = json.size();
-  for (std::size_t at = json.find(blob_name); at != std::string_view::npos; at = json.find(blob_name, at)) {
-    const std::size_t name = at;
-    at += blob_name.size();
-    if (!is_blob_hash(json.substr(at, hash_digits)) || !is_source(json, name)) continue;
-    const std::string_view source = json::value_at(json, name - 1);
+  for (std::size_t at = json.find(blob_begin); at != std::string_view::npos; at = json.find(blob_begin, at)) {
+    const std::size_t begin = at;
+    at += blob_begin.size();
+    if (!is_blob_hash(json.substr(at, hash_digits)) || !is_source(json, begin)) continue;
+    const std::string_view source = json::value_at(json, begin);
     // A client may have written the handle.
     const std::int64_t least = small_media_bytes, most = 64 << 20;
     const std::int64_t size = std::clamp(json::int_at(source, "bytes").value_or(least), least, most);
     bytes += store::base64_size(static_cast<std::size_t>(size));
-    at = name - 1 + source.size();
+    at = begin + source.size();
   }
   return bytes;
 }

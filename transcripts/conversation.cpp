@@ -420,10 +420,7 @@ Result<std::vector<std::string>> waiting_then(Source& source, const Landmarks& m
   if (through + 1 >= marks.lines) return waiting;
   const std::vector<SeqSpan> later{{through + 1, marks.lines - 1}};
   TRY(source.each(later, [&waiting](std::uint64_t seq, std::string_view line) {
-    if (!line.contains("sessiond.")) return true;
-    const context::Line read = line_of(seq, line);
-    const auto note = context::read_entry(read.type, read.body).note;
-    if (note) waiting.insert(waiting.end(), note->words.begin(), note->words.end());
+    if (const auto note = run_note_of(seq, line)) waiting.insert(waiting.end(), note->words.begin(), note->words.end());
     return true;
   }));
   return waiting;
@@ -451,17 +448,86 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
   return out;
 }
 
+// Returns the seq of the first entry that hands the word to a run. Nothing: none does, or it is no word.
 template <class Source>
-Result<std::vector<SeqSpan>> read_path_of(Source& source, const std::string& entry_id) {
-  std::optional<std::uint64_t> end;
-  if (!entry_id.empty()) {
-    TRY(const auto found, source.find(entry_id));
-    if (!found) return fail(Code::message_not_found, "there is no message " + entry_id + " in this transcript");
-    end = found->seq;
+Result<std::optional<std::uint64_t>> handed_over_at(Source& source, const Landmarks& marks, const StoredLine& word) {
+  std::optional<std::uint64_t> at;
+  if (word.seq + 1 >= marks.lines || !context::mark_of(line_of(word.seq, word.line))) return at;
+  const std::string id = entry_id(word.line, word.seq);
+  const std::vector<SeqSpan> later{{word.seq + 1, marks.lines - 1}};
+  TRY(source.each(later, [&](std::uint64_t seq, std::string_view line) {
+    const auto note = run_note_of(seq, line);
+    if (note && note->what == context::RunNote::What::input && std::ranges::find(note->words, id) != note->words.end())
+      at = seq;
+    return !at;
+  }));
+  if (at && !path_of(marks, at).has(word.seq)) at.reset();  // it is on another branch
+  return at;
+}
+
+// Returns the words of a path that waited for a run where it ends, and wait now or were given to one later. Nothing for
+// a path that tells of no run: there the file's order counts.
+template <class Source>
+Result<std::set<std::uint64_t>> words_waiting_at_end(Source& source, const Landmarks& marks,
+                                                     const std::vector<SeqSpan>& path,
+                                                     const std::vector<std::string>& waiting_now) {
+  std::map<std::string, std::uint64_t, std::less<>> unknown;  // words that no run was given yet, by id
+  bool tells_of_runs = false;
+  TRY(source.each(path, [&](std::uint64_t seq, std::string_view line) {
+    if (const auto note = run_note_of(seq, line)) {
+      tells_of_runs = true;
+      for (const std::string& word : note->words) unknown.erase(word);
+    } else if (line.contains("user")) {  // a first look
+      if (auto mark = context::mark_of(line_of(seq, line))) unknown.insert_or_assign(std::move(mark->id), seq);
+    }
+    return true;
+  }));
+  std::set<std::uint64_t> waiting;
+  const auto take = [&](const std::string& word) {
+    const auto found = unknown.find(word);
+    if (found == unknown.end()) return;
+    waiting.insert(found->second);
+    unknown.erase(found);
+  };
+  if (!tells_of_runs) return waiting;
+  std::ranges::for_each(waiting_now, take);
+  const std::uint64_t behind = path.back().last + 1;
+  if (unknown.empty() || behind >= marks.lines) return waiting;
+  const std::vector<SeqSpan> later{{behind, marks.lines - 1}};
+  TRY(source.each(later, [&](std::uint64_t seq, std::string_view line) {
+    if (const auto note = run_note_of(seq, line)) std::ranges::for_each(note->words, take);
+    return !unknown.empty();
+  }));
+  return waiting;
+}
+
+std::vector<SeqSpan> without(const std::vector<SeqSpan>& path, const std::set<std::uint64_t>& seqs) {
+  std::vector<SeqSpan> out;
+  for (SeqSpan span : path) {
+    for (auto at = seqs.lower_bound(span.first); at != seqs.end() && *at <= span.last; ++at) {
+      if (*at > span.first) out.push_back({span.first, *at - 1});
+      span.first = *at + 1;
+    }
+    if (span.first <= span.last) out.push_back(span);
+  }
+  return out;
+}
+
+template <class Source>
+Result<std::vector<SeqSpan>> read_path_of(Source& source, const PathAsked& asked) {
+  std::optional<StoredLine> last;
+  if (!asked.to.empty()) {
+    TRY(last, source.find(asked.to));
+    if (!last) return fail(Code::message_not_found, "there is no message " + asked.to + " in this transcript");
   }
   Landmarks held;
   TRY(const Landmarks* marks, landmarks_of(source, held));
-  return path_of(*marks, end).spans;
+  if (!last) return path_of(*marks).spans;
+  TRY(const auto handed_over, handed_over_at(source, *marks, *last));
+  std::vector<SeqSpan> path = path_of(*marks, handed_over.value_or(last->seq)).spans;
+  TRY(auto waiting, words_waiting_at_end(source, *marks, path, asked.waiting));
+  // Where the message itself waits, the others of the path came before it.
+  return waiting.contains(last->seq) ? path : without(path, waiting);
 }
 
 template <class Source>
@@ -639,8 +705,10 @@ std::pair<std::string, std::string_view> spoken_of(const EntryFields& fields, st
   return {"", line};
 }
 
-Result<std::vector<SeqSpan>> path_to(Transcript& transcript, const std::string& entry_id) {
-  return read_path_of(transcript, entry_id);
+std::shared_ptr<const context::RunNote> run_note_of(std::uint64_t seq, std::string_view line) {
+  if (!line.contains("sessiond.")) return {};  // a first look
+  const context::Line read = line_of(seq, line);
+  return context::read_entry(read.type, read.body).note;
 }
 
 Result<context::Conversation> read_conversation(Transcript& transcript, const ReadLimits& limits) {
@@ -650,11 +718,11 @@ Result<context::Conversation> read_conversation(const MemoryTranscript& transcri
   return read(transcript, limits);
 }
 
-Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const std::string& entry_id) {
-  return twice(transcript, [&] { return read_path_of(transcript, entry_id); });
+Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const PathAsked& asked) {
+  return twice(transcript, [&] { return read_path_of(transcript, asked); });
 }
-Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const std::string& entry_id) {
-  return read_path_of(transcript, entry_id);
+Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const PathAsked& asked) {
+  return read_path_of(transcript, asked);
 }
 
 Result<ShownChanges> read_changes(Transcript& source, const std::string& name) {

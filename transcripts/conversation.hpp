@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -50,9 +51,19 @@ Result<StoredLine> read_shown_line(Transcript& source, const std::string& name, 
 Result<StoredLine> read_shown_line(const MemoryTranscript& source, const std::string& name,
                                    const std::string& entry_id);
 
-// Returns the path from the first entry to the last one with this id, in order; empty: to the leaf. message_not_found.
-Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const std::string& entry_id = {});
-Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const std::string& entry_id = {});
+// The path from the first entry to a message, in the order of runs. Where a later entry hands a person's word to a run,
+// the path goes on to that entry: there the word stands. Of words that waited for a run there, only those that came
+// before the message come along, if it waited itself.
+struct PathAsked {
+  std::string to{};                    // id; the last entry that has it. Empty: all, to the leaf
+  std::vector<std::string> waiting{};  // OrderAsked
+};
+// Returns it in the file's order. message_not_found.
+Result<std::vector<SeqSpan>> read_path(Transcript& transcript, const PathAsked& asked = {});
+Result<std::vector<SeqSpan>> read_path(const MemoryTranscript& transcript, const PathAsked& asked = {});
+
+// Returns what a stored line tells of a run. Null: nothing.
+std::shared_ptr<const context::RunNote> run_note_of(std::uint64_t seq, std::string_view line);
 
 // Measures the path to the leaf, in the order of runs. Reads only what was appended since it was measured last, unless
 // there was a branch or a checkpoint, a word stands elsewhere than where it was measured, or messages were edited or

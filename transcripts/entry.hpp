@@ -31,12 +31,13 @@ struct NewEntry {
   std::string id{};                        // empty: to be made
   std::optional<std::string> parent_id{};  // given by the client; nothing: the id of the last entry
   std::optional<std::int64_t> time{};      // ms since the epoch, given by the client; nothing: now
-  std::string body{};   // compact JSON. message: the message object; else the other members, without braces
-  std::string role{};   // message only
-  std::string usage{};  // message only: raw JSON object, or empty
-  bool plain = false;   // message only: its body is known to have no member seq, id, parentId, type or timestamp
-  bool stamp = false;   // message only: if it has no timestamp, add the entry's as its last member
-  std::string extra{};  // message only: members beside `message`, raw, without braces; the line keeps them
+  std::string body{};          // compact JSON. message: the message object; else the other members, without braces
+  std::string role{};          // message only
+  std::string usage{};         // message only: raw JSON object, or empty
+  bool names_dropped = false;  // message only: it has the member `dropped` (policy/overflow.hpp)
+  bool plain = false;          // message only: its body is known to have no member seq, id, parentId, type or timestamp
+  bool stamp = false;          // message only: if it has no timestamp, add the entry's as its last member
+  std::string extra{};         // message only: members beside `message`, raw, without braces; the line keeps them
 };
 
 // Reads an entry of a request. It comes in full, {"type","id"?,"parentId"?,"timestamp"?,…}, or in the short form

@@ -94,6 +94,7 @@ Result<void> read_full_message(std::string_view entry, const EntryMembers& given
   parsed.type = "message";
   parsed.role = json::as_string(inner.role).value_or("");
   if (is_object(inner.usage)) parsed.usage = inner.usage;
+  parsed.names_dropped = !inner.dropped.empty();
   return {};
 }
 
@@ -130,6 +131,7 @@ Result<void> read_short_message(std::string_view entry, const EntryMembers& give
   parsed.type = "message";
   parsed.role = name;
   if (is_object(given.usage)) parsed.usage = given.usage;
+  parsed.names_dropped = !given.dropped.empty();
   return {};
 }
 

@@ -15,15 +15,16 @@ struct Named {
   std::string_view name;
   std::string_view EntryMembers::* field;
 };
-constexpr std::array<Named, 9> entry_names{{{"type", &EntryMembers::type},
-                                            {"id", &EntryMembers::id},
-                                            {"parentId", &EntryMembers::parent_id},
-                                            {"timestamp", &EntryMembers::timestamp},
-                                            {"message", &EntryMembers::message},
-                                            {"role", &EntryMembers::role},
-                                            {"content", &EntryMembers::content},
-                                            {"text", &EntryMembers::text},
-                                            {"usage", &EntryMembers::usage}}};
+constexpr std::array<Named, 10> entry_names{{{"type", &EntryMembers::type},
+                                             {"id", &EntryMembers::id},
+                                             {"parentId", &EntryMembers::parent_id},
+                                             {"timestamp", &EntryMembers::timestamp},
+                                             {"message", &EntryMembers::message},
+                                             {"role", &EntryMembers::role},
+                                             {"content", &EntryMembers::content},
+                                             {"text", &EntryMembers::text},
+                                             {"usage", &EntryMembers::usage},
+                                             {"dropped", &EntryMembers::dropped}}};
 
 }  // namespace
 

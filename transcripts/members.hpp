@@ -16,7 +16,7 @@ inline bool named(const json::Member& member, std::string_view name) {
 // The members that an entry or its message may have, raw; "": there is none. Views into the object. Of duplicates the
 // last one counts.
 struct EntryMembers {
-  std::string_view type, id, parent_id, timestamp, message, role, content, text, usage;
+  std::string_view type, id, parent_id, timestamp, message, role, content, text, usage, dropped;
 };
 EntryMembers entry_members(std::string_view object);
 

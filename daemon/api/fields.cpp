@@ -170,15 +170,15 @@ json::Edit edit_of(std::string_view object) {
 }
 
 Result<transcripts::NewEntry> replacing_entry(std::string_view value, const std::string& pointer) {
-  TRY(auto entry, transcripts::parse_entry(value, pointer));
-  if (transcripts::is_of_daemon(entry))
+  auto entry = transcripts::parse_entry(value, pointer);
+  if (entry && transcripts::is_of_daemon(*entry))
     return fail_at(pointer + "/customType", "begins with sessiond.: only the daemon makes such entries");
   return entry;
 }
 
 Result<transcripts::NewEntry> client_entry(std::string_view value, const std::string& pointer) {
-  TRY(auto entry, replacing_entry(value, pointer));
-  if (entry.type == "message" && json::find(entry.body, "dropped"))
+  auto entry = replacing_entry(value, pointer);
+  if (entry && entry->names_dropped)
     return fail_at(pointer + "/dropped", "names what a full queue has dropped: only the daemon says so");
   return entry;
 }

@@ -13,6 +13,7 @@
 #include "daemon/ledger/staging.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/context/entry.hpp"
+#include "policy/context/open_runs.hpp"
 #include "transcripts/conversation.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
@@ -26,6 +27,7 @@ namespace {
 struct Origin {
   std::string session_id{}, key{}, file{}, cwd{};
   std::vector<std::pair<std::string, std::string>> topics{};  // and their files
+  std::vector<std::string> waiting{};                         // words that wait for a run, in any of these
   std::int64_t files_per_message = 0;
   std::uint64_t taken_back = 0;  // AgentState::last_taken_back
 };
@@ -44,10 +46,13 @@ asio::awaitable<Result<Origin>> origin_of(Api& api, const http::Request& request
                    .cwd = json::string_at(*session->entry(), "cwd").value_or(rules.cwd),
                    .files_per_message = rules.context.files_per_message,
                    .taken_back = state.last_taken_back};
+        out.waiting = state.order_of(*session, out.file).waiting;
         if (const auto* topics = state.transcripts.topics(session->session_id)) {
           for (const std::string& topic : *topics) {
             std::string file = decide::AgentState::file_of(*session, topic);
-            if (file != out.file && state.may_use(*session, file)) out.topics.emplace_back(topic, std::move(file));
+            if (file == out.file || !state.may_use(*session, file)) continue;
+            std::ranges::move(state.order_of(*session, file).waiting, std::back_inserter(out.waiting));
+            out.topics.emplace_back(topic, std::move(file));
           }
         }
         return out;
@@ -80,10 +85,30 @@ struct Copied {
   std::string last_id{};
 };
 
+// Ends in the copy what is under way at its end: those runs end in the origin, behind what is copied.
+Result<void> end_runs(transcripts::StagedTranscript& copy, const context::OpenRuns& open, std::string parent,
+                      transcripts::EntrySums& sums) {
+  for (const context::OpenRuns::Open& run : open.all()) {
+    json::ObjectWriter data;
+    data.string("runId", run.run);
+    data.string("status", "interrupted");
+    data.string("stopReason", "copied");
+    const transcripts::NewEntry record{.type = "custom",
+                                       .body = fmt::format(R"("customType":"sessiond.run","data":{})", data.text())};
+    std::string id = store::random_hex(16);
+    std::string line = transcripts::write_entry(record, id, parent, 0, store::unix_ms()).line;
+    line.pop_back();
+    TRY(copy.add(line));
+    sums.add(line);
+    parent = std::move(id);
+  }
+  return {};
+}
+
 // A transcript that is to be copied: where it is, how far it goes, and where the copy goes.
 struct CopyAsked {
-  std::string file{}, name{};       // of the origin: transcript_name()
-  std::string to{};                 // the last message; empty: the leaf
+  std::string file{}, name{};  // of the origin: transcript_name()
+  transcripts::PathAsked path{};
   std::string copy{};               // the file that is made
   std::string session_id{}, cwd{};  // of its session
   transcripts::EntrySums sums{};    // of the files that were copied before
@@ -102,7 +127,7 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked
   std::string file = asked.file;
   const auto call = [&paths, agent, asked = std::move(asked)](transcripts::Transcript& from) -> Result<Copied> {
     Copied out{.sums = asked.sums};
-    TRY(const auto spans, transcripts::read_path(from, asked.to));
+    TRY(const auto spans, transcripts::read_path(from, asked.path));
     if (spans.empty()) return out;
     TRY(const std::string origin_header, from.header());
     std::vector<transcripts::Origins::Lines> lines;
@@ -112,14 +137,17 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked
       TRY(const std::string header, header_of(asked.session_id, asked.cwd, asked.file, out.records));
       TRY(into.add(header));
       Result<void> added;
+      context::OpenRuns open;
       TRY(from.each(spans, [&](std::uint64_t seq, std::string_view line) {
         added = into.add(line);
         policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
         out.sums.add(line);
         out.last_id = transcripts::entry_id(line, seq);
+        if (const auto note = transcripts::run_note_of(seq, line)) open.take(*note);
         return added.has_value();
       }));
-      return added;
+      TRY(std::move(added));
+      return end_runs(into, open, out.last_id, out.sums);
     };
     TRY(auto staged, ledger::write_staged(paths, agent, asked.copy, write));
     if (asked.sums.first_message.empty() && !out.sums.first_message.empty()) {
@@ -140,7 +168,7 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
   const auto take = [&](std::optional<std::string> topic, Copied copied) {
     blobs.merge(copied.blobs);
     command.sums = std::move(copied.sums);
-    command.message_id = std::move(copied.last_id);
+    command.message_id = message_id.empty() ? std::move(copied.last_id) : message_id;
     if (!copied.staged) return;
     add_session_ids(command.copied_from, copied.records);
     command.files.push_back({.topic = std::move(topic), .name = copied.staged->name()});
@@ -152,7 +180,7 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
     return copy_path(api, agent,
                      {.file = file,
                       .name = transcripts::transcript_name(origin.session_id, topic),
-                      .to = to,
+                      .path = {.to = to, .waiting = origin.waiting},
                       .copy = store::transcript_file(command.session_id, topic.value_or(own)),
                       .session_id = command.session_id,
                       .cwd = origin.cwd,

@@ -238,6 +238,7 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
                        const std::vector<std::string>& degraded) {
   std::vector<Position> found;
   std::optional<Position> cut;
+  if (progresses.size() == 1) found.swap(progresses.begin()->second.found);
   for (auto& [agent, progress] : progresses) {
     std::ranges::move(progress.found, std::back_inserter(found));
     if (progress.cut && (!cut || behind(query.sort, *cut, *progress.cut))) cut = progress.cut;

@@ -87,7 +87,7 @@ bool Principal::sees_agent(std::string_view agent) const {
 
 bool Principal::sees(std::string_view agent, std::string_view session_key, std::string_view session_channel) const {
   return sees_agent(agent) && channel_matches(channel, session_channel) &&
-         store::key_has_prefix(session_key, key_prefix) &&
+         (key_prefix.empty() || store::key_has_prefix(session_key, key_prefix)) &&
          (key.empty() || store::folded_key(session_key) == store::folded_key(key));
 }
 

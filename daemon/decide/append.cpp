@@ -309,7 +309,9 @@ class EntryAppender {
   bool is_due() { return tells_due() && meter_ && meter_->all_messages() > 1 && due().compaction; }
 
   const context::Window& window() {
-    if (!window_) window_ = context::window_of(*session_.entry_with_old_counters(), builder_.context().rules->context);
+    if (!window_)
+      window_ = context::window_of(session_.context_tokens, *session_.entry_with_old_counters(),
+                                   builder_.context().rules->context);
     return *window_;
   }
 

@@ -40,6 +40,7 @@ void put_common(json::ObjectWriter& out, const Run& run) {
   if (run.max_steps) out.integer("maxSteps", *run.max_steps);
   put("stopReason", run.stop_reason);
   if (!run.error.empty()) out.raw("error", run.error);
+  put("responseEntryId", run.response_entry);  // before the text: RunBook looks for it
   put("response", run.response);
   put("additionalContext", run.additional_context);
   if (!run.deliveries.empty()) out.raw("deliveries", run.deliveries);
@@ -194,6 +195,7 @@ Run read_run(const json::Index& members) {
   run.stop_reason = text("stopReason");
   run.error = raw("error");
   run.deliveries = raw("deliveries");
+  run.response_entry = text("responseEntryId");
   run.response = text("response");
   run.additional_context = text("additionalContext");
   run.input = texts_of(members.find("input").value_or("[]"));

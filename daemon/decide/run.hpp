@@ -39,9 +39,10 @@ struct RunPlace {
 };
 struct RunEnding {
   std::string stop_reason{};
-  std::string error{};       // raw JSON object; empty: none
-  std::string response{};    // the text of its last assistant entry
-  std::string deliveries{};  // raw JSON array, of its finish by the runner; empty: none
+  std::string error{};           // raw JSON object; empty: none
+  std::string response{};        // the text of its last assistant entry, as people left it
+  std::string response_entry{};  // the id of that entry; empty: not known
+  std::string deliveries{};      // raw JSON array, of its finish by the runner; empty: none
 };
 
 struct Run : RunTimes, RunModel, RunPlace, RunEnding {

@@ -94,15 +94,31 @@ SessionRuns read_session(std::string_view text) {
   return runs;
 }
 
+// The response of an ended run is as people left it, too.
+void change_response(SessionRuns& runs, std::string_view target, const std::optional<std::string>& text) {
+  const std::string id = text_at(target, "id");
+  const std::string session_id = text_at(target, "sessionId");
+  for (std::shared_ptr<const std::string>& run : runs.ended) {
+    if (text_at(*run, "responseEntryId") != id || text_at(*run, "sessionId") != session_id) continue;
+    json::Edit edit;
+    if (text)
+      edit.put_string("response", *text);
+    else
+      edit.remove("response");
+    run = std::make_shared<const std::string>(json::apply(*run, edit));
+  }
+}
+
 // People have edited or deleted a message: what is kept of its text becomes as they left it, and a deleted one is given
 // to no run any more. Queued runs lose it by events of their own.
 void change_input(SessionRuns& runs, const journal::Event& event) {
   const std::string_view target = json::find(event.data, "target").value_or("{}");
+  const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
+  const std::string text = transcripts::edited_text({.edit = std::string(event.data)});
+  change_response(runs, target, is_deleted ? std::nullopt : std::optional(text));
   if (text_at(target, "sessionId") != event.envelope.session_id) return;
   const std::string id = text_at(target, "id");
   const auto topic = json::string_at(target, "topic");
-  const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
-  const std::string text = transcripts::edited_text({.edit = std::string(event.data)});
   for (runs::Overflow& overflow : runs.overflows) {
     if (is_deleted)
       overflow.forget(id);

@@ -268,9 +268,15 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                        .is_too_long = is_too_long(run),
                        .event_extra = ",\"runId\":" + json::quote(run.id)};
   if (end.deliver) append.deliveries = plan_deliveries(builder, session, run.reply_to, {}, append.entries);
-  for (const transcripts::NewEntry& entry : append.entries)
-    if (std::string said = said_in(entry); !said.empty()) run.response = std::move(said);
+  std::optional<std::size_t> answer;  // among the entries
+  for (std::size_t at = 0; at < append.entries.size(); ++at) {
+    std::string said = said_in(append.entries[at]);
+    if (said.empty()) continue;
+    run.response = std::move(said);
+    answer = at;
+  }
   if (!end.partial.empty()) {
+    answer = append.entries.size();
     append.entries.push_back(partial_entry(end.partial));
     run.response = end.partial;
   }
@@ -285,6 +291,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     appended = append_if_possible(builder, session, append, lines);
   }
   if (builder.out.need) return appended;
+  if (answer && *answer < appended.ids.size()) run.response_entry = appended.ids[*answer];
   end_approvals(builder, session, run);
   if (end.by_runner) {
     find_deliveries_made_before(builder.state(), session, append, appended);

@@ -132,6 +132,8 @@ void Session::take_field(std::string_view field, std::string_view value) {
     last_interaction_at = json::as_int(value);
   else if (auto* counter = find(field))
     *counter = policy::counted(value);
+  else if (field == "contextTokens")
+    context_tokens = json::as_int(value).value_or(0);
   else if (field == "ephemeral")
     ephemeral = json::as_bool(value).value_or(false);
   else if (field == "firstMessage")
@@ -152,6 +154,7 @@ void Session::read_fields() {
   updated_at = 0;
   ephemeral = false;
   has_first_message = false;
+  context_tokens = 0;
   std::string legacy_channel;
   std::string last_channel;
   MessageChannels reached;

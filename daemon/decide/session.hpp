@@ -68,6 +68,7 @@ class Session : public Counters, public Linked, public Times {
   std::string needs;                     // raw JSON: the messages that wait for an answer (needs.hpp)
   std::string channels;  // those whose messages reached it, if they are several, as in an Envelope; else empty
   std::uint64_t rev = 0;
+  std::int64_t context_tokens = 0;  // contextTokens: its model's window; 0: the entry does not say
   bool ephemeral = false;
   bool has_first_message = false;  // firstMessage: how the conversation began
 

@@ -39,21 +39,29 @@ std::int64_t most_tokens(const Conversation& conversation, std::int64_t window) 
   return window - window / 10 - before;
 }
 
-// How long a result may be before it is cut, so that what is to be summarised fits into the window of the model that
-// does it: the first that is short enough is taken.
-std::vector<std::int64_t> cut_lengths(const PruningSettings& settings, std::int64_t window) {
+// How long results, in code points, and all messages, in tokens, may be before they are cut.
+struct Lengths {
+  std::int64_t result = 0;
+  std::optional<std::int64_t> message{};  // nothing: only results are cut
+};
+
+// What is to be summarised has to fit into the window of the model that does it: the first that is short enough is
+// taken. Messages are cut only where there would be no plan otherwise, since one has more than a summary takes.
+std::vector<Lengths> cut_lengths(const PruningSettings& settings, std::int64_t window) {
   const std::int64_t least = 3 * settings.keep_chars;
-  std::vector<std::int64_t> lengths{std::min(settings.min_chars, std::max(window * 4 / 10, least))};
-  if (lengths.front() > least) lengths.push_back(least);
+  std::vector<Lengths> lengths{{.result = std::min(settings.min_chars, std::max(window * 4 / 10, least))}};
+  if (lengths.front().result > least) lengths.push_back({.result = least});
+  lengths.push_back({.result = least, .message = window / 10});
   return lengths;
 }
 
-void shorten(Rows& rows, PruningSettings settings, std::int64_t window, std::int64_t length) {
+void shorten(Rows& rows, PruningSettings settings, std::int64_t window, const Lengths& lengths) {
   settings.keep_assistants = 0;
   settings.exclude_tools.clear();
-  settings.min_chars = length;
+  settings.min_chars = lengths.result;
   std::int64_t used = 0;
   prune(rows, used, {.prune = Prune::soft, .window = window}, std::move(settings));
+  if (lengths.message) cut_long(rows, *lengths.message);
 }
 
 // Says for each row whether a summary that ends before it would harm a call.
@@ -254,12 +262,12 @@ std::vector<const Line*> words_before(const Conversation& conversation, std::uin
 
 std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, const Settings& settings,
                                               const PlanAsked& asked) {
-  for (const std::int64_t length : cut_lengths(settings.pruning, asked.window)) {
+  for (const Lengths& lengths : cut_lengths(settings.pruning, asked.window)) {
     std::vector<Repaired> ignored;
     Rows rows = rows_of(conversation, ignored);
     std::vector<std::int64_t> shown;
     for (const Row& row : rows.all) shown.push_back(row.entry.tokens);
-    shorten(rows, settings.pruning, asked.window, length);
+    shorten(rows, settings.pruning, asked.window, lengths);
     mark_answers(rows);
     const auto first = Planner(conversation, rows, shown, settings.compaction, asked).first_kept();
     if (!first) continue;
@@ -274,10 +282,10 @@ std::optional<CompactionPlan> plan_compaction(const Conversation& conversation, 
 std::optional<Rows> rows_to_summarise(const Conversation& conversation, const Settings& settings,
                                       const std::string& first_kept, std::int64_t window) {
   std::optional<Rows> out;
-  for (const std::int64_t length : cut_lengths(settings.pruning, window)) {
+  for (const Lengths& lengths : cut_lengths(settings.pruning, window)) {
     std::vector<Repaired> ignored;
     Rows rows = rows_of(conversation, ignored);
-    shorten(rows, settings.pruning, window, length);
+    shorten(rows, settings.pruning, window, lengths);
     mark_answers(rows);
     std::size_t first = rows.all.size();
     while (first > 0 && rows.all[first - 1].id != first_kept) --first;

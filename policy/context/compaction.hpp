@@ -4,7 +4,8 @@
 // A plan begins to keep where a turn begins, or, if need be, at a message of the model within one: then the words that
 // began this turn stay, directly behind the summary. Only if neither can be, it parts a result from its call, or
 // divides words of people that no answer stands between. Words that the active run was handed stay, too. It takes at
-// most nine tenths of the window into the summary; the next plan takes the rest. Pure functions.
+// most nine tenths of the window into the summary; the next plan takes the rest. A single message that has more is
+// told to the summary cut. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,8 @@ std::vector<const Line*> words_before(const Conversation& conversation, std::uin
 
 // Returns the rows that a summary is made from: those before the entry that is kept first, without the words that began
 // its turn. Words of the active run are among them, since it may end before the summary is there. Long results are cut,
-// so that they fit into the window of the model that does it. Nothing: there is no such entry.
+// and messages that would not fit alone, so that they fit into the window of the model that does it. Nothing: there is
+// no such entry.
 std::optional<Rows> rows_to_summarise(const Conversation& conversation, const Settings& settings,
                                       const std::string& first_kept, std::int64_t window);
 

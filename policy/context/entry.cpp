@@ -61,11 +61,6 @@ bool is_file(std::string_view type) {
 }
 
 bool is_image(std::string_view type) { return type == "image" || type == "image_url" || type == "input_image"; }
-bool is_text(std::string_view type) { return type == "text" || type == "input_text" || type == "output_text"; }
-bool is_thinking(std::string_view type) {
-  return type == "thinking" || type == "redacted_thinking" || type == "reasoning";
-}
-
 // Returns whether a character is white space in Unicode. Providers trim it before they look for a text.
 bool is_white(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -421,6 +416,11 @@ std::shared_ptr<const RunNote> note_of(std::string_view body) {
 }
 
 }  // namespace
+
+bool is_text(std::string_view type) { return type == "text" || type == "input_text" || type == "output_text"; }
+bool is_thinking(std::string_view type) {
+  return type == "thinking" || type == "redacted_thinking" || type == "reasoning";
+}
 
 bool is_blank_text(std::string_view part) {
   if (!is_object(part)) return false;

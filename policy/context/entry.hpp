@@ -106,6 +106,9 @@ std::int64_t files_in(std::string_view message);
 
 // Returns whether content has nothing to say: it is missing, a string of white space, or no part is more than that.
 bool is_blank(std::string_view content);
+// Returns whether a part of a content is a text, or thinking, by its `type`.
+bool is_text(std::string_view type);
+bool is_thinking(std::string_view type);
 // Returns whether it is a part with a text of nothing but white space.
 bool is_blank_text(std::string_view part);
 

@@ -32,11 +32,11 @@ std::size_t offset_of(std::string_view text, std::int64_t points) {
   return at;
 }
 
-std::string trimmed(std::string_view text, std::int64_t points, std::int64_t keep) {
+std::string trimmed(std::string_view what, std::string_view text, std::int64_t points, std::int64_t keep) {
   const std::size_t head = offset_of(text, keep);
   const std::size_t tail = offset_of(text, points - keep);
-  return fmt::format("{}\n[Tool result trimmed: kept first {} chars and last {} chars of {} chars.]\n{}",
-                     text.substr(0, head), keep, keep, points, text.substr(tail));
+  return fmt::format("{}\n[{} trimmed: kept first {} chars and last {} chars of {} chars.]\n{}", text.substr(0, head),
+                     what, keep, keep, points, text.substr(tail));
 }
 
 // Returns the index of the first row that is protected. 0: all are.
@@ -82,7 +82,7 @@ class Pruner {
     for (Target& target : targets_) {
       const std::string text = text_of(result_of(target).content);
       if (target.points <= 2 * settings_.keep_chars) continue;
-      change(target, trimmed(text, target.points, settings_.keep_chars), true, "soft");
+      change(target, trimmed("Tool result", text, target.points, settings_.keep_chars), true, "soft");
     }
   }
 
@@ -194,6 +194,19 @@ std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& opt
   }
   std::ranges::move(std::move(pruner).finish(), std::back_inserter(pruned));
   return pruned;
+}
+
+void cut_long(Rows& rows, std::int64_t tokens) {
+  const std::int64_t chars = 4 * tokens;
+  for (Row& row : rows.all) {
+    if (row.entry.tokens <= tokens) continue;
+    clear_media(rows, row, [](const Media& media) { return !media.attached; });
+    const bool has_content = row.entry.content.starts_with('"') || row.entry.content.starts_with('[');
+    if (row.entry.role == Role::tool || !has_content) continue;
+    const std::string text = said_in(row.entry.content);
+    const std::int64_t points = text_points(json::quote(text));
+    set_said(rows, row, points <= chars ? text : trimmed("Message", text, points, chars / 2));
+  }
 }
 
 void cut_results(Rows& rows, std::int64_t& used, std::int64_t chars) {

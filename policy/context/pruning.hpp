@@ -11,6 +11,10 @@ namespace sessiond::context {
 // Prunes rows. `used` is lowered by what was removed.
 std::vector<Pruned> prune(Rows& rows, std::int64_t& used, const ViewOptions& options, PruningSettings settings);
 
+// Makes each message shorter that takes more tokens, but for calls and their arguments: of its text the beginning and
+// the end stay, notices stand for images and files, and its thinking goes.
+void cut_long(Rows& rows, std::int64_t tokens);
+
 // Cuts every result to its first `chars` code points.
 void cut_results(Rows& rows, std::int64_t& used, std::int64_t chars);
 

@@ -122,6 +122,33 @@ void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes) {
   rewrite(rows, row, {.set = {{"content", content}}});
 }
 
+std::string said_in(std::string_view content) {
+  if (auto text = json::as_string(content)) return *text;
+  std::string all;
+  if (!content.starts_with('[')) return all;
+  for (const std::string_view part : json::elements(content)) {
+    if (!part.starts_with('{') || !is_text(json::string_at(part, "type").value_or(""))) continue;
+    if (!all.empty()) all += '\n';
+    all += json::string_at(part, "text").value_or("");
+  }
+  return all;
+}
+
+void set_said(Rows& rows, Row& row, std::string_view text) {
+  std::string content = json::quote(text);
+  if (row.entry.content.starts_with('[')) {
+    bool is_put = false;
+    content = json::change_elements(row.entry.content, [&](std::string_view part) -> std::optional<std::string> {
+      const std::string type = part.starts_with('{') ? json::string_at(part, "type").value_or("") : "";
+      if (is_thinking(type)) return std::nullopt;
+      if (!is_text(type)) return std::string(part);
+      if (std::exchange(is_put, true)) return std::nullopt;
+      return json::apply(part, {.set = {{"text", json::quote(text)}}});
+    });
+  }
+  rewrite(rows, row, {.set = {{"content", content}}});
+}
+
 void clear_media(Rows& rows, Row& row, const std::function<bool(const Media&)>& clears) {
   const Entry& entry = row.entry;
   if (entry.files == 0 && (entry.results.empty() || entry.results.front().part.empty())) return;

@@ -27,6 +27,11 @@ struct NewText {
 // Rewrites a row once, however many of its results change. They are in order.
 void set_texts(Rows& rows, Row& row, const std::vector<NewText>& changes);
 
+// Returns what a message itself says: the string, or the texts of all spellings with a newline between them.
+std::string said_in(std::string_view content);
+// Puts a text in the place of a message's first one. Its other texts and its thinking go, other parts stay.
+void set_said(Rows& rows, Row& row, std::string_view text);
+
 // An image or a file of a message: a part of its content or of a result's, or an attachment.
 struct Media {
   std::string_view kind{};  // "image" or "file"

@@ -271,7 +271,10 @@ View view_of(const Conversation& conversation, const ViewOptions& options, const
   if (conversation.checkpoint) add_summary(view.rows, *conversation.checkpoint, options.style);
   view.summary_rows = view.rows.all.size();
   mark_asked(rows);
-  std::ranges::move(rows, std::back_inserter(view.rows.all));
+  if (view.rows.all.empty())
+    view.rows.all = std::move(rows);
+  else
+    std::ranges::move(rows, std::back_inserter(view.rows.all));
   if (options.of_run) end_with_question(view);
   Rows system;
   for (const Line& line : conversation.system) {

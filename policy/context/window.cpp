@@ -6,8 +6,11 @@ namespace sessiond::context {
 
 Window window_of(std::string_view entry, const Settings& settings, std::optional<std::int64_t> asked) {
   if (asked) return {.tokens = *asked, .source = "query"};
-  if (const auto own = json::int_at(entry, "contextTokens"); own && *own > 0)
-    return {.tokens = *own, .source = "entry"};
+  return window_of(json::int_at(entry, "contextTokens").value_or(0), entry, settings);
+}
+
+Window window_of(std::int64_t own, std::string_view entry, const Settings& settings) {
+  if (own > 0) return {.tokens = own, .source = "entry"};
   if (!settings.windows.empty())
     if (const auto model = settings.windows.find(json::string_at(entry, "model").value_or(""));
         model != settings.windows.end())

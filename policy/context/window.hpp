@@ -12,6 +12,8 @@ namespace sessiond::context {
 // Returns the window of a session, by its entry (JSON): its contextTokens, else that of its model in context.windows,
 // else context.window. A window that the request gives counts before all of them.
 Window window_of(std::string_view entry, const Settings& settings, std::optional<std::int64_t> asked = {});
+// The same where contextTokens of the entry is known already; 0: it has none.
+Window window_of(std::int64_t own, std::string_view entry, const Settings& settings);
 
 // Returns whether a model has refused a transcript since it was longer than its window: `contextExceeded` of the
 // session's entry names it (transcripts/origins.hpp).

@@ -91,6 +91,26 @@ class Compactions(Talk):
                 self.assertLessEqual({f"x{n}" for n in range(1, step + 1)}, set(told) | set(said))
             self.assertEqual(self.context(key)["used"], self.ok(self.api.get(S(key, "main", "messages") + "?view=llm&prune=off"))["context"]["used"])
 
+    def test_however_long_a_conversation_is_plan_after_plan_tells_every_word_once(self):
+        key = self.make(contextTokens=600)
+        said = []
+        for turn in range(60):  # some 140 KB: a plan of this window looks at 29 KB
+            said += [f"q{turn}", f"c{turn}", f"r{turn}", f"a{turn}"]
+            self.append(key, user(f"q{turn} " + "x" * 600), {"role": "assistant", "content": [
+                            {"type": "text", "text": f"c{turn} "}, {"type": "toolCall", "id": f"t{turn}", "name": "ls", "arguments": {}}]},
+                        {"role": "toolResult", "toolCallId": f"t{turn}", "content": [{"type": "text", "text": f"r{turn} " + "y" * 900}]},
+                        says(f"a{turn}", 800))
+        self.append(key, user("LONG " + "z" * 30_000), says("so", 10))  # as long as all that a plan looks at
+        said += ["LONG", "so"]
+        told = []
+        while self.context(key)["due"]["compaction"]:
+            rows = self.compact(key, "SUM")
+            self.assertGreater(len(rows), 0)
+            told += rows
+        kept = self.said(key)
+        self.assertEqual(kept[0], "SUM")
+        self.assertEqual(sorted(told + kept[1:]), sorted(said))
+
     def test_a_run_that_ends_between_a_plan_and_its_summary_loses_no_words(self):
         key = self.make(contextTokens=1000, queueMode="steer")
         run = self.start(key, "FIRST question")

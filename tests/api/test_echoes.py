@@ -50,6 +50,24 @@ class Echoes(RunsCase):
         elsewhere = self.ok(self.api.post("/v1/inbound", {"channel": "chat", "chatType": "direct", "peer": "q" + uid(), "text": "hello", "messageId": "P1"}), 201)
         self.assertNotIn("own", elsewhere, "an id of another conversation")
 
+    def test_the_response_of_a_run_is_as_people_left_it(self):
+        delivery = self.answer("hello")
+        self.ack(delivery, platformMessageId="P1")
+        run, = self.runs_of(self.key, "done")
+        self.assertEqual((run["response"], run["responseEntryId"]), ("hello", delivery["messageId"]))
+        target = {"channel": "chat", "peer": self.peer, "messageId": "P1"}
+        def shown():
+            runs = self.ok(self.api.get(S(self.key, "main", "runs")), 200)["data"]
+            return [one.get("response") for one in [*runs, self.run_of(self.key, run["runId"])]]
+        self.ok(self.api.post("/v1/inbound/edits", {**target, "text": "hello, friend"}), 201)
+        self.assertEqual(shown(), ["hello, friend"] * 2)
+        self.ok(self.api.post(S(self.key, "main", "reset"), {}), 200)  # what follows is done to an archive
+        self.ok(self.api.post("/v1/inbound/deletes", target), 201)
+        self.assertEqual(shown(), [None] * 2)
+        self.daemon.restart(kill=True)
+        self.api = self.daemon.client()
+        self.assertEqual(shown(), [None] * 2)
+
     def test_an_echo_that_came_before_the_acknowledgement_is_taken_out_with_it(self):
         delivery = self.answer("hello")
         echo = self.say_in("hello", "P1")

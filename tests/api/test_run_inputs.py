@@ -55,6 +55,64 @@ class Inputs(Case):
             self.finish(run)
             self.assertEqual(self.claim()["input"], [kept["messageId"]])
 
+    def forked(self, message):
+        fork = self.ok(self.api.post(S(self.key, "main", "fork"), {"messageId": message}), 201)
+        self.assertEqual(fork["forkedFrom"]["messageId"], message)
+        return fork["key"]
+
+    def shown(self, key):
+        rows = self.ok(self.api.get(S(key, "main", "messages") + "?view=llm"), 200)["data"]
+        return [(row["role"][0], text_of(row)) for row in rows]
+
+    def test_a_fork_at_a_word_reaches_to_where_a_run_was_handed_it(self):
+        run = self.begin_run()
+        asked = self.receive("m1", "second")["messageId"]
+        early = self.forked(asked)
+        self.ok(self.api.post(S(self.key, "main", "runs", run["runId"], "finish"),
+                              {"fence": run["lease"]["fence"], "status": "done",
+                               "entries": [{"role": "assistant", "text": "answer"}]}), 200)
+        self.assertEqual(self.claim()["input"], [asked])
+        self.assertEqual(self.shown(self.forked(asked)), [("u", "first"), ("a", "answer"), ("u", "second")])
+        self.assertEqual(self.shown(early), [("u", "first"), ("u", "second")])
+
+    def test_a_fork_has_no_words_that_waited_where_it_ends(self):
+        run = self.begin_run(queueMode="followup")
+        second, third = self.receive("m1", "second")["messageId"], self.receive("m2", "third")["messageId"]
+        of_both = self.forked(third)
+        for answer in ("a1", "a2"):
+            self.ok(self.api.post(S(self.key, "main", "runs", run["runId"], "finish"),
+                                  {"fence": run["lease"]["fence"], "status": "done",
+                                   "entries": [{"role": "assistant", "text": answer}]}), 200)
+            run = self.claim()
+        self.assertEqual(run["input"], [third])
+        ids = {text_of(message): message["id"] for message in self.messages(self.key) if message["type"] == "message"}
+        first = [("u", "first"), ("a", "a1")]
+        self.assertEqual(self.shown(self.forked(ids["a1"])), first)
+        self.assertEqual(self.shown(self.forked(second)), first + [("u", "second")])
+        self.assertEqual(self.shown(self.forked(ids["a2"])), first + [("u", "second"), ("a", "a2")])
+        self.assertEqual(self.shown(self.forked(third)), first + [("u", "second"), ("a", "a2"), ("u", "third")])
+        self.assertEqual(self.shown(of_both), [("u", "first"), ("u", "second"), ("u", "third")])
+        self.receive("m3", "fourth")
+        self.say(self.key, "beside", role="assistant")
+        beside = self.messages(self.key)[-1]["id"]
+        self.assertNotIn(("u", "fourth"), self.shown(self.forked(beside)), "it waits now")
+
+    def test_no_run_is_under_way_in_a_fork(self):
+        run = self.begin_run()
+        self.ok(self.api.post(S(self.key, "main", "messages"), {"role": "assistant", "text": "half"},
+                              headers={"X-Run": f"{run['runId']};{run['lease']['fence']}"}), 201)
+        half = self.messages(self.key)[-1]["id"]
+        for fork in (self.forked(half), self.ok(self.api.post(S(self.key, "main", "fork")), 201)["key"]):
+            for role, said in (("user", "then"), ("assistant", "so"), ("user", "and")):
+                self.say(fork, said, role=role)
+            self.assertEqual(self.shown(fork), [("u", "first"), ("a", "half"), ("u", "then"), ("a", "so"), ("u", "and")])
+            ended = self.messages(fork, query="view=full")[-4]
+            self.assertEqual((ended["customType"], ended["data"]["runId"], ended["data"]["stopReason"]),
+                             ("sessiond.run", run["runId"], "copied"))
+        ended = [entry for entry in self.messages(self.key) if entry.get("customType") == "sessiond.run"]
+        self.assertEqual(ended, [], "the run goes on in the origin")
+        self.finish(run)
+
     def test_what_was_steered_and_deleted_makes_no_run(self):
         run = self.begin_run(queueMode="steer")
         self.receive("m1", "secret")

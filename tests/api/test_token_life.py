@@ -135,6 +135,7 @@ class Rotation(TokenCase):
         self.assertEqual(daemon.cli("token", "rotate", new.split("_")[1], "--overlap", "8d").returncode, 2)
 
     def test_the_list_tells_when_a_token_was_last_used(self):
+        self.ok(self.api.get("/v1/sessions"), 200)
         self.assertIn(time.strftime("%Y-%m-", time.gmtime()), self.daemon.cli("token", "list").stdout)
         listed = json.loads(self.daemon.cli("token", "list", "--json").stdout)["data"]
         mine = next(row for row in listed if row["id"] == self.daemon.admin_token.split("_")[1])

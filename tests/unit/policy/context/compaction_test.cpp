@@ -235,7 +235,41 @@ TEST_CASE("a plan takes at most nine tenths of the window, from the oldest on") 
   CHECK(plan_compaction(talk(messages), {}, {.window = 5'000})->first_kept == "e8");
   CHECK(plan_compaction(talk(messages), {}, {.window = 5'000, .is_full = true})->first_kept == "e8");
   CHECK(plan_compaction(talk(messages), {}, {.window = 1'200, .is_full = true})->first_kept == "e2");
-  CHECK_FALSE(plan_compaction(talk(messages), {}, {.window = 1'000, .is_full = true}).has_value());
+}
+
+TEST_CASE("a message that is longer than a window is cut where it is summarised, so nothing waits behind it for ever") {
+  const PlanAsked full{.window = 40'000, .is_full = true};
+  const std::string pasted(500'000, 'x');
+  const std::string image = R"({"type":"image","data":"aGk=","mimeType":"image/png"})";
+  const auto part = [&pasted](std::string_view type) {
+    return fmt::format(R"({{"type":"{}","{}":"{}"}})", type, type == "thinking" ? type : "text", pasted);
+  };
+  const auto with = [](const char* role, const std::string& parts) {
+    return fmt::format(R"({{"role":"{}","content":[{}]}})", role, parts);
+  };
+  std::string album = image;
+  for (int number = 1; number < 30; ++number) album += "," + image;
+  for (const std::string& longest :
+       {user(pasted), assistant(pasted), with("user", image + "," + part("text") + "," + part("text")),
+        with("user", part("input_text")), with("assistant", part("output_text")),
+        with("assistant", part("thinking") + R"(,{"type":"text","text":"so"})"), with("user", album)}) {
+    CAPTURE(longest.substr(0, 100));
+    const Conversation conversation = talk({user(), longest, user(), assistant(), user(), assistant()});
+    const auto plan = plan_compaction(conversation, {}, full);
+    REQUIRE(plan.has_value());
+    REQUIRE(plan->count >= 2);
+    const auto rows = rows_to_summarise(conversation, {}, plan->first_kept, full.window);
+    REQUIRE(rows.has_value());
+    REQUIRE(rows->all.size() == plan->count);
+    const Entry& shown = rows->all[1].entry;
+    CHECK(shown.tokens < 4'100);
+    CHECK(shown.content.contains("[Message trimmed: kept first 8000 chars and last 8000 chars of ") ==
+          (longest.contains(pasted) && !longest.contains("thinking")));
+    CHECK_FALSE(shown.content.contains("thinking"));
+    CHECK(shown.content.contains("[Old image content cleared]") == longest.contains("image"));
+  }
+  // What is asked now is not cut, and nothing can go.
+  CHECK_FALSE(plan_compaction(talk({user(), assistant(), user(pasted)}), {}, full).has_value());
 }
 
 TEST_CASE("results are cut where they are summarised, shorter if need be, so a plan can take them") {

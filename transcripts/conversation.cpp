@@ -448,7 +448,7 @@ Result<context::Conversation> read(Source& source, const ReadLimits& limits) {
   return out;
 }
 
-// Returns the seq of the first entry that hands the word to a run. Nothing: none does, or it is no word.
+// Returns the seq of the first entry that hands the word to a run. Nothing: none does, or it is not a word.
 template <class Source>
 Result<std::optional<std::uint64_t>> handed_over_at(Source& source, const Landmarks& marks, const StoredLine& word) {
   std::optional<std::uint64_t> at;
@@ -465,8 +465,9 @@ Result<std::optional<std::uint64_t>> handed_over_at(Source& source, const Landma
   return at;
 }
 
-// Returns the words of a path that waited for a run where it ends, and wait now or were given to one later. Nothing for
-// a path that tells of no run: there the file's order counts.
+// Returns the seqs of the words that waited for a run where a path ends: they wait now, or were given to one later.
+// None of a path that tells of no run, since there the file's order counts; and none before its last checkpoint, which
+// may name them as what it keeps.
 template <class Source>
 Result<std::set<std::uint64_t>> words_waiting_at_end(Source& source, const Landmarks& marks,
                                                      const std::vector<SeqSpan>& path,
@@ -477,6 +478,8 @@ Result<std::set<std::uint64_t>> words_waiting_at_end(Source& source, const Landm
     if (const auto note = run_note_of(seq, line)) {
       tells_of_runs = true;
       for (const std::string& word : note->words) unknown.erase(word);
+    } else if (line.contains("compaction") && entry_type(line) == "compaction") {
+      unknown.clear();
     } else if (line.contains("user")) {  // a first look
       if (auto mark = context::mark_of(line_of(seq, line))) unknown.insert_or_assign(std::move(mark->id), seq);
     }

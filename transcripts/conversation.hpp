@@ -52,8 +52,8 @@ Result<StoredLine> read_shown_line(const MemoryTranscript& source, const std::st
                                    const std::string& entry_id);
 
 // The path from the first entry to a message, in the order of runs. Where a later entry hands a person's word to a run,
-// the path goes on to that entry: there the word stands. Of words that waited for a run there, only those that came
-// before the message come along, if it waited itself.
+// the path goes on to that entry: there the word stands. Words that waited for a run there, and came behind the last
+// checkpoint, are left out; but none is if the message waited, too.
 struct PathAsked {
   std::string to{};                    // id; the last entry that has it. Empty: all, to the leaf
   std::vector<std::string> waiting{};  // OrderAsked

@@ -46,7 +46,10 @@ struct NewEntry {
 // validation_failed or invalid_id with a pointer. `value` must have passed json::check.
 Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
 
-// Tells whether the entry is one that only the daemon makes: its customType begins with "sessiond.".
+// Makes {"type":"custom","customType":…,"data":…}. `data`: JSON.
+NewEntry custom_entry(std::string_view custom_type, std::string_view data);
+
+// Returns whether the entry is one that only the daemon makes: its customType begins with "sessiond.".
 bool is_of_daemon(const NewEntry& entry);
 
 struct Written {

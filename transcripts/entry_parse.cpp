@@ -178,6 +178,10 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
   return parsed;
 }
 
+NewEntry custom_entry(std::string_view custom_type, std::string_view data) {
+  return {.type = "custom", .body = fmt::format(R"("customType":{},"data":{})", json::quote(custom_type), data)};
+}
+
 bool is_of_daemon(const NewEntry& entry) {
   if (entry.type == "message") return false;
   return json::string_at("{" + entry.body + "}", "customType").value_or("").starts_with("sessiond.");

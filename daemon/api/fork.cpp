@@ -85,7 +85,16 @@ struct Copied {
   std::string last_id{};
 };
 
-// Ends in the copy what is under way at its end: those runs end in the origin, behind what is copied.
+// The entry behind a word that was left out followed that word. It follows the entry before it in the copy, so that
+// programs which go from parent to parent find all of it. Other lines are copied as they are.
+std::string_view following(std::string_view line, const std::string& before, std::string& held) {
+  const std::string parent = json::as_string(transcripts::read_fields(line).parent_id).value_or("");
+  if (parent.empty() || parent == before) return line;
+  held = json::apply(line, {.set = {{"parentId", json::quote(before)}}});
+  return held;
+}
+
+// Ends in the copy the runs that are under way at its end: in the origin they end behind what is copied.
 Result<void> end_runs(transcripts::StagedTranscript& copy, const context::OpenRuns& open, std::string parent,
                       transcripts::EntrySums& sums) {
   for (const context::OpenRuns::Open& run : open.all()) {
@@ -93,11 +102,10 @@ Result<void> end_runs(transcripts::StagedTranscript& copy, const context::OpenRu
     data.string("runId", run.run);
     data.string("status", "interrupted");
     data.string("stopReason", "copied");
-    const transcripts::NewEntry record{.type = "custom",
-                                       .body = fmt::format(R"("customType":"sessiond.run","data":{})", data.text())};
+    const transcripts::NewEntry record = transcripts::custom_entry("sessiond.run", data.text());
     std::string id = store::random_hex(16);
-    std::string line = transcripts::write_entry(record, id, parent, 0, store::unix_ms()).line;
-    line.pop_back();
+    const std::string written = transcripts::write_entry(record, id, parent, 0, store::unix_ms()).line;
+    const std::string_view line = std::string_view(written).substr(0, written.find('\n'));
     TRY(copy.add(line));
     sums.add(line);
     parent = std::move(id);
@@ -138,7 +146,11 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked
       TRY(into.add(header));
       Result<void> added;
       context::OpenRuns open;
-      TRY(from.each(spans, [&](std::uint64_t seq, std::string_view line) {
+      std::uint64_t next = spans.front().first;
+      TRY(from.each(spans, [&](std::uint64_t seq, std::string_view stored) {
+        std::string held;
+        const std::string_view line = seq == next ? stored : following(stored, out.last_id, held);
+        next = seq + 1;
         added = into.add(line);
         policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
         out.sums.add(line);

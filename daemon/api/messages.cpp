@@ -183,7 +183,7 @@ Result<transcripts::NewEntry> stream_entry(const Api& api, std::string_view valu
   std::string data = json::compact(value);
   if (const std::uint64_t most = api.config.limits.stream_entry_bytes; data.size() > most)
     return fail_at(pointer, fmt::format("has {} bytes; limits.streamEntryBytes is {}", data.size(), most));
-  return transcripts::NewEntry{.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", stream, data)};
+  return transcripts::custom_entry(stream, data);
 }
 
 HandlerResult post_to_stream(Api& api, http::Request& request) {

@@ -252,8 +252,7 @@ Result<AppendResult> change(DecisionBuilder& builder, Session& session, ChangeMe
                             const MessagePlace& place, const std::optional<std::string>& topic, const std::string& data,
                             const FetchedLines& lines, bool fresh = false) {
   AppendRequest append{.topic = topic};
-  append.entries.push_back(
-      {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", custom_type(what), data)});
+  append.entries.push_back(transcripts::custom_entry(custom_type(what), data));
   if (what == ChangeMessage::What::remove) append.needs = next_need(builder, session, place, lines);
   if (builder.out.need) return AppendResult{};
   if (what != ChangeMessage::What::react) forget_first(builder, session, place);

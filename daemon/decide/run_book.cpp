@@ -98,8 +98,10 @@ SessionRuns read_session(std::string_view text) {
 void change_response(SessionRuns& runs, std::string_view target, const std::optional<std::string>& text) {
   const std::string id = text_at(target, "id");
   const std::string session_id = text_at(target, "sessionId");
+  const auto topic = json::string_at(target, "topic");
   for (std::shared_ptr<const std::string>& run : runs.ended) {
-    if (text_at(*run, "responseEntryId") != id || text_at(*run, "sessionId") != session_id) continue;
+    if (text_at(*run, "responseEntryId") != id) continue;  // it stands before the text, so no long text is read
+    if (text_at(*run, "sessionId") != session_id || json::string_at(*run, "topic") != topic) continue;
     json::Edit edit;
     if (text)
       edit.put_string("response", *text);

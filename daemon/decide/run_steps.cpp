@@ -56,10 +56,6 @@ transcripts::NewEntry partial_entry(std::string_view text) {
   return entry;
 }
 
-transcripts::NewEntry note_of(std::string_view type, std::string_view data) {
-  return {.type = "custom", .body = fmt::format(R"("customType":"{}","data":{})", type, data)};
-}
-
 // The line that stays in the transcript of a run that has started.
 transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool retried) {
   json::ObjectWriter data;
@@ -73,7 +69,7 @@ transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool r
   if (!run.error.empty()) data.raw("error", run.error);
   if (!usage.empty()) data.raw("usage", usage);
   if (retried) data.boolean("retried", true);
-  return note_of("sessiond.run", data.text());
+  return transcripts::custom_entry("sessiond.run", data.text());
 }
 
 // The line that stays of a run that has ended before it began.
@@ -86,7 +82,7 @@ transcripts::NewEntry record_of_queued(const Run& run, const std::vector<std::st
   data.integer("endedAt", run.ended_at);
   if (!run.error.empty()) data.raw("error", run.error);
   data.raw("input", json::array_of(input));
-  return note_of("sessiond.run", data.text());
+  return transcripts::custom_entry("sessiond.run", data.text());
 }
 
 // Appends entries that a run leaves whatever happens: a transcript that takes nothing more does not keep it from
@@ -130,7 +126,7 @@ transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run,
   if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
   data.raw("entries", json::array_of(ids));
   if (builder.context().rules->shared) data.boolean("besideOthers", true);
-  return note_of("sessiond.input", data.text());
+  return transcripts::custom_entry("sessiond.input", data.text());
 }
 
 void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from) {

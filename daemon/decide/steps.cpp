@@ -243,8 +243,7 @@ void keep_change(DecisionBuilder& builder, std::string_view session_id, const st
   }
   TranscriptEnd end = known != nullptr ? *known : TranscriptEnd{};
   const std::string id = builder.context().ids->entry_id();
-  const transcripts::NewEntry entry{.type = "custom",
-                                    .body = fmt::format(R"("customType":"{}","data":{})", custom_type, data)};
+  const transcripts::NewEntry entry = transcripts::custom_entry(custom_type, data);
   const std::string line = transcripts::write_entry(entry, id, end.last_id, end.count, builder.context().now).line;
   const std::uint64_t seq = builder.next_seq() - 1;
   place_line(builder, end, file, seq,

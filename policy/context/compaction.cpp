@@ -45,8 +45,8 @@ struct Lengths {
   std::optional<std::int64_t> message{};  // nothing: only results are cut
 };
 
-// What is to be summarised has to fit into the window of the model that does it: the first that is short enough is
-// taken. Messages are cut only where there would be no plan otherwise, since one has more than a summary takes.
+// Returns the lengths that are tried, one after another, until what is summarised fits into the window of the model
+// that writes the summary. Messages are cut only at the last try: one of them alone may be too long.
 std::vector<Lengths> cut_lengths(const PruningSettings& settings, std::int64_t window) {
   const std::int64_t least = 3 * settings.keep_chars;
   std::vector<Lengths> lengths{{.result = std::min(settings.min_chars, std::max(window * 4 / 10, least))}};

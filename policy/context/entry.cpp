@@ -61,6 +61,7 @@ bool is_file(std::string_view type) {
 }
 
 bool is_image(std::string_view type) { return type == "image" || type == "image_url" || type == "input_image"; }
+
 // Returns whether a character is white space in Unicode. Providers trim it before they look for a text.
 bool is_white(char32_t c) {
   return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||

@@ -94,13 +94,13 @@ class Compactions(Talk):
     def test_however_long_a_conversation_is_plan_after_plan_tells_every_word_once(self):
         key = self.make(contextTokens=600)
         said = []
-        for turn in range(60):  # some 140 KB: a plan of this window looks at 29 KB
+        for turn in range(60):  # some 40 windows
             said += [f"q{turn}", f"c{turn}", f"r{turn}", f"a{turn}"]
             self.append(key, user(f"q{turn} " + "x" * 600), {"role": "assistant", "content": [
                             {"type": "text", "text": f"c{turn} "}, {"type": "toolCall", "id": f"t{turn}", "name": "ls", "arguments": {}}]},
                         {"role": "toolResult", "toolCallId": f"t{turn}", "content": [{"type": "text", "text": f"r{turn} " + "y" * 900}]},
                         says(f"a{turn}", 800))
-        self.append(key, user("LONG " + "z" * 30_000), says("so", 10))  # as long as all that a plan looks at
+        self.append(key, user("LONG " + "z" * 30_000), says("so", 10))  # longer than ten windows
         said += ["LONG", "so"]
         told = []
         while self.context(key)["due"]["compaction"]:

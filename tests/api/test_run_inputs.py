@@ -92,10 +92,27 @@ class Inputs(Case):
         self.assertEqual(self.shown(self.forked(ids["a2"])), first + [("u", "second"), ("a", "a2")])
         self.assertEqual(self.shown(self.forked(third)), first + [("u", "second"), ("a", "a2"), ("u", "third")])
         self.assertEqual(self.shown(of_both), [("u", "first"), ("u", "second"), ("u", "third")])
+        raw = self.ok(self.api.get(S(self.forked(ids["a2"]), "main", "messages") + "?limit=200&order=asc"), 200)["data"]
+        self.assertEqual([entry["parentId"] for entry in raw], [None] + [entry["id"] for entry in raw[:-1]],
+                         "programs that go from parent to parent find all of it")
         self.receive("m3", "fourth")
         self.say(self.key, "beside", role="assistant")
         beside = self.messages(self.key)[-1]["id"]
         self.assertNotIn(("u", "fourth"), self.shown(self.forked(beside)), "it waits now")
+
+    def test_a_fork_behind_a_checkpoint_has_all_that_it_keeps(self):
+        run = self.begin_run(queueMode="followup", contextTokens=1000)
+        self.receive("m1", "waits")
+        held = {"X-Run": f"{run['runId']};{run['lease']['fence']}"}
+        for n in range(8):
+            self.say(self.key, f"step {n} " + "x" * 600, role="assistant")
+        plan = self.ok(self.api.post(S(self.key, "main", "compact"), {}, headers=held), 200)["plan"]
+        self.ok(self.api.post(S(self.key, "main", "compact"), {"summary": "SUM", "firstKeptEntryId": plan["firstKeptEntryId"]},
+                              headers=held), 201)
+        self.say(self.key, "last", role="assistant")
+        origin = self.shown(self.key)
+        self.assertEqual((origin[-1], ("a", "last") in origin), (("u", "waits"), True))
+        self.assertEqual(self.shown(self.forked(self.messages(self.key)[-1]["id"])), origin)
 
     def test_no_run_is_under_way_in_a_fork(self):
         run = self.begin_run()

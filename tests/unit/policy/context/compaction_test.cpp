@@ -268,7 +268,7 @@ TEST_CASE("a message that is longer than a window is cut where it is summarised,
     CHECK_FALSE(shown.content.contains("thinking"));
     CHECK(shown.content.contains("[Old image content cleared]") == longest.contains("image"));
   }
-  // What is asked now is not cut, and nothing can go.
+  // A question that no answer follows yet is never summarised, however long it is.
   CHECK_FALSE(plan_compaction(talk({user(), assistant(), user(pasted)}), {}, full).has_value());
 }
 

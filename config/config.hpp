@@ -213,6 +213,7 @@ struct Config {
     std::int64_t abort_grace_ms = 5'000;
     std::int64_t runner_idle_ms = 30LL * 60'000;
     std::int64_t queue_max_age_ms = 24LL * 3'600'000;
+    std::int64_t queue_max_wait_ms = 5'000;
     std::uint64_t partial_bytes = 1ULL << 20;
     std::uint64_t keep = 100;          // ended runs of a session
     std::optional<bool> on_inbound{};  // nothing: in mode own

@@ -180,6 +180,7 @@ void describe_runs(Visitor& v, ARuns& c) {
   v.key("runnerIdleMs", c.runner_idle_ms, Between{second, ten_years},
         "A runner that took nothing for so long is forgotten.");
   v.key("queueMaxAgeMs", c.queue_max_age_ms, Between{second, ten_years}, "A waiting run of this age ends.");
+  v.key("queueMaxWaitMs", c.queue_max_wait_ms, Between{0, ten_years}, "A waiting run takes in more input for so long.");
   v.key("partialBytes", c.partial_bytes, Between{kib, gib}, "How much of an unfinished answer is kept.");
   v.key("keep", c.keep, Between{1, 10'000}, "How many ended runs of a session are listed.");
   v.key("onInbound", c.on_inbound, Any{},

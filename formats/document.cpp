@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "formats/json_lines.hpp"
 #include "policy/pointer.hpp"
 #include "store/names.hpp"
 #include "store/time_range.hpp"
@@ -64,6 +65,7 @@ bool is_one_value(std::string_view text) { return json::check(text, {.max_depth 
 }  // namespace
 
 std::vector<Document> documents_in(std::string_view body) {
+  body = without_byte_order_mark(body);
   std::vector<Document> lines;
   bool whole = false;  // a line looks like a document of its own
   std::size_t number = 0;
@@ -80,6 +82,7 @@ std::vector<Document> documents_in(std::string_view body) {
 }
 
 Result<void> check_document(std::string_view document) {
+  if (is_utf16(document)) return fail_at("", std::string(utf16_why));
   if (const auto checked = json::check(document, {.max_depth = json::foreign_depth, .utf8 = true}); !checked)
     return fail_at("", fmt::format("is not JSON at byte {}: {}", checked.error().offset, checked.error().detail));
   if (json::kind(store::trim(document)) != json::Kind::object) return fail_at("", "must be an object");

@@ -24,14 +24,15 @@ struct ReadOptions {
 
 // --- reading ---
 
-// The documents of a text: the text itself if it is one JSON value, else each of its lines; `line`: its number.
+// The documents of a text, without its byte order mark: the text itself if it is one JSON value, else each of its
+// lines; `line`: its number.
 struct Document {
   std::string_view text{};
   std::size_t line = 0;
 };
 std::vector<Document> documents_in(std::string_view text);
 
-// Checks that the text is one JSON object in UTF-8. validation_failed, naming the byte.
+// Checks that the text is one JSON object in UTF-8. validation_failed, naming the byte, or UTF-16.
 Result<void> check_document(std::string_view document);
 // A member of a type. Nothing if it is absent or null. validation_failed with the pointer `parent`/`name`.
 Result<std::optional<std::string>> text_member(std::string_view object, std::string_view parent, std::string_view name);

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "formats/json_lines.hpp"
 #include "policy/usage.hpp"
 #include "store/files.hpp"
 #include "store/hex.hpp"
@@ -57,7 +58,8 @@ Result<void> each_line(const std::filesystem::path& file, const TakeLine& take) 
   for (std::uint64_t begin = 0; begin < size;) {
     TRY(const auto end, reader.end_of(begin));
     TRY(const auto line, reader.text(begin, end));
-    TRY(take(line, ++number));
+    if (++number == 1 && is_utf16(line)) return fail(Code::degraded, fmt::format("{}: {}", file.native(), utf16_why));
+    for (const std::string_view object : objects_on(line)) TRY(take(object, number));
     begin = end;
   }
   return {};

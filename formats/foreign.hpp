@@ -23,8 +23,9 @@ namespace sessiond::formats {
 // Lists the files and folders in a folder by name. One that is absent has none; one that cannot be read is skipped.
 std::vector<std::filesystem::path> sorted_in(const std::filesystem::path& dir, Sink& sink);
 
-// Calls `take` with each line of a file, without its line break, and its number from 1. Of a line over 64 MiB it gives
-// the beginning. Returns the first problem of `take`, or the file's own: it is no regular file, or cannot be read.
+// Calls `take` with each line of a file, without its line break, and its number from 1. When several JSON objects stand
+// on a line, `take` gets them one by one, with the same number. Of a line over 64 MiB it gets the beginning. Returns
+// the first problem of `take`, or the file's own: it is no regular file, is UTF-16, or cannot be read.
 using TakeLine = std::function<Result<void>(std::string_view line, std::uint64_t number)>;
 Result<void> each_line(const std::filesystem::path& file, const TakeLine& take);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/json_lines.hpp"
 #include "policy/pointer.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -11,6 +12,7 @@
 namespace sessiond::formats {
 
 Result<std::vector<IndexedSession>> read_index(std::string_view document) {
+  document = without_byte_order_mark(document);
   TRY(check_document(document));
   TRY(const auto version, text_member(document, "", "version"));
   if (version && *version != "1.0") return fail_at("/version", fmt::format("is {}, and only 1.0 is read", *version));

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "formats/document.hpp"
+#include "formats/json_lines.hpp"
+#include "formats/known.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/members.hpp"
@@ -14,6 +19,12 @@ bool is_header(std::string_view line) {
   if (!line.contains("\"session\"")) return false;  // most
   return json::check(line, {.max_depth = json::foreign_depth}) && transcripts::is_object(store::trim(line)) &&
          json::string_at(line, "type") == "session";
+}
+
+// The objects on a line, if a header is among them; else the line.
+std::vector<std::string_view> around_headers(std::string_view line) {
+  auto objects = line.contains("\"session\"") ? objects_on(line) : std::vector{line};
+  return objects.size() > 1 && std::ranges::any_of(objects, is_header) ? objects : std::vector{line};
 }
 
 }  // namespace
@@ -67,7 +78,12 @@ Result<void> JsonlReader::begin(std::string_view header) {
 }
 
 Result<void> JsonlReader::line(std::string_view line) {
-  ++line_;
+  if (++line_ == 1) line = without_byte_order_mark(line);
+  for (const std::string_view each : around_headers(line)) TRY(take(each));
+  return {};
+}
+
+Result<void> JsonlReader::take(std::string_view line) {
   if (is_header(line)) {
     TRY(end());
     return begin(line);
@@ -75,7 +91,13 @@ Result<void> JsonlReader::line(std::string_view line) {
   if (open_) return sink_.entry(std::string(line));
   if (skipping_ || line.empty()) return {};
   skipping_ = true;
-  sink_.skip({.why = fmt::format("line {}: a transcript begins with a line whose /type is session", line_)});
+  if (line_ == 1 && is_utf16(line)) {
+    sink_.skip({.why = std::string(utf16_why)});
+    return {};
+  }
+  std::string why = fmt::format("line {}: a transcript begins with a line whose /type is session", line_);
+  if (line_ == 1) why += fmt::format(" ({})", not_known());
+  sink_.skip({.why = std::move(why)});
   return {};
 }
 

@@ -4,6 +4,9 @@
 // have a member that says where the transcript belongs; it is not stored:
 //   {"type":"session","version":3,"id":"…",…,"sessiond":{"key":"agent:main:main","entry":{…},"topic":"42"}}
 // `entry` are fields of sessions.json as PUT S takes them. A transcript with a `topic` follows its session's own.
+//
+// A header may share its line with other objects, as in files that were put together without a line break between them.
+// Other lines stay as they are, also when several objects stand on one.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +22,11 @@ namespace sessiond::formats {
 class JsonlReader {
  public:
   explicit JsonlReader(Sink& sink) : sink_(sink) {}
-  Result<void> line(std::string_view line);  // without its line break
+  Result<void> line(std::string_view line);  // without its line break; the first one may have a byte order mark
   Result<void> end();                        // of the last transcript
 
  private:
+  Result<void> take(std::string_view line);
   Result<void> begin(std::string_view header);
 
   Sink& sink_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "formats/foreign.hpp"
@@ -28,14 +29,27 @@ class OpencodeStore {
  private:
   Result<void> messages_of(const Database& from, const std::string& session, OpencodeReader& reader);
   Result<void> storage(const fs::path& sessions, const fs::path& messages, const fs::path& parts);
+  Result<void> sessions_in(const fs::path& sessions, const fs::path& messages, const fs::path& parts);
+  void name_orphans(const fs::path& messages, const fs::path& parts);
+  Result<void> name_orphan_rows(const Database& from, const fs::path& path);
   Result<void> stored_session(const fs::path& file, const fs::path& messages, const fs::path& parts);
   std::optional<std::string> object_in(const fs::path& file);
 
   Sink& sink_;
   SessionIds ids_{};
   Names in_database_{};
+  std::unordered_set<std::size_t> session_files_{}, message_files_{};  // hashes of the ids that were met in the folder
   std::size_t again_ = 0;
 };
+
+std::size_t hash_of_id(std::string_view id) { return std::hash<std::string_view>{}(id); }
+
+// The files of JSON in a folder, by name.
+std::vector<fs::path> documents_of(const fs::path& dir, Sink& sink) {
+  std::vector<fs::path> files = sorted_in(dir, sink);
+  std::erase_if(files, [](const fs::path& file) { return file.extension() != ".json"; });
+  return files;
+}
 
 // A file of JSON; names it when it is none.
 std::optional<std::string> OpencodeStore::object_in(const fs::path& file) {
@@ -117,11 +131,28 @@ Result<void> OpencodeStore::database(const fs::path& path) {
           {.why = fmt::format("{}, table session_message: {} rows of sessions without rows in message are not taken",
                               path.native(), rows.integer(0))});
   }
+  TRY(name_orphan_rows(from, path));
   return from.unchanged();
+}
+
+Result<void> OpencodeStore::name_orphan_rows(const Database& from, const fs::path& path) {
+  struct Orphans {
+    const char *table, *condition, *without;
+  };
+  for (const Orphans& orphans : {Orphans{"message", "session_id NOT IN (SELECT id FROM session)", "sessions"},
+                                 Orphans{"part", "message_id NOT IN (SELECT id FROM message)", "messages"}}) {
+    TRY(auto rows, from.query(fmt::format("SELECT count(*) FROM {} WHERE {}", orphans.table, orphans.condition)));
+    TRY(rows.next());
+    if (rows.integer(0) > 0)
+      sink_.skip({.why = fmt::format("{}, table {}: {} rows of {} that are not there are not taken", path.native(),
+                                     orphans.table, rows.integer(0), orphans.without)});
+  }
+  return {};
 }
 
 Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path& messages, const fs::path& parts) {
   const std::string id = file.stem().native();
+  session_files_.insert(hash_of_id(id));
   if (in_database_.contains(id)) {
     ++again_;
     return {};
@@ -138,8 +169,7 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
   const auto revert = member(*info, "revert", Kind::object);
   OpencodeReader reader(sink_, file.native());
   TRY(reader.begin(head, *info, revert ? json::string_at(*revert, "messageID").value_or("") : ""));
-  for (const fs::path& path : sorted_in(messages / id, sink_)) {
-    if (path.extension() != ".json") continue;
+  for (const fs::path& path : documents_of(messages / id, sink_)) {
     auto text = store::read_file(path);
     if (!text) {
       sink_.skip({.id = head.id, .why = text.error().detail});
@@ -148,8 +178,7 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
     OpencodeMessage message{.id = path.stem().native(),
                             .place = "message/" + id + "/" + path.filename().native(),
                             .text = std::move(*text)};
-    for (const fs::path& below : sorted_in(parts / message.id, sink_)) {
-      if (below.extension() != ".json") continue;
+    for (const fs::path& below : documents_of(parts / message.id, sink_)) {
       auto part = store::read_file(below);
       const std::string place = "part/" + message.id + "/" + below.filename().native();
       if (part)
@@ -162,12 +191,37 @@ Result<void> OpencodeStore::stored_session(const fs::path& file, const fs::path&
   return reader.end();
 }
 
-// One folder of sessions, or one for each project with sessions in it.
+// Names messages whose session has no file, and parts whose message has none.
+void OpencodeStore::name_orphans(const fs::path& messages, const fs::path& parts) {
+  for (const fs::path& dir : sorted_in(messages, sink_)) {
+    const std::string session = dir.filename().native();
+    const auto files = documents_of(dir, sink_);
+    for (const fs::path& file : files) message_files_.insert(hash_of_id(file.stem().native()));
+    if (!files.empty() && !session_files_.contains(hash_of_id(session)) && !in_database_.contains(session))
+      sink_.skip(
+          {.id = session,
+           .why = fmt::format("{}: {} messages are not taken: their session has no file", dir.native(), files.size())});
+  }
+  for (const fs::path& dir : sorted_in(parts, sink_)) {
+    if (message_files_.contains(hash_of_id(dir.filename().native()))) continue;
+    if (const auto files = documents_of(dir, sink_); !files.empty())
+      sink_.skip(
+          {.why = fmt::format("{}: {} parts are not taken: their message has no file", dir.native(), files.size())});
+  }
+}
+
 Result<void> OpencodeStore::storage(const fs::path& sessions, const fs::path& messages, const fs::path& parts) {
+  TRY(sessions_in(sessions, messages, parts));
+  name_orphans(messages, parts);
+  return {};
+}
+
+// One folder of sessions, or one for each project with sessions in it.
+Result<void> OpencodeStore::sessions_in(const fs::path& sessions, const fs::path& messages, const fs::path& parts) {
   std::error_code error;
   for (const fs::path& path : sorted_in(sessions, sink_)) {
     if (fs::is_directory(path, error)) {
-      TRY(storage(path, messages, parts));
+      TRY(sessions_in(path, messages, parts));
     } else if (path.extension() == ".json") {
       TRY(stored_session(path, messages, parts));
     }

@@ -83,7 +83,7 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "marks.written",  // retention has not yet run
     "marks.previous_renewed",
     "runs.written",  // with sessions.json, which is written before
-    "outbox.written", "last.written", "early.written",
+    "outbox.written", "last.written", "early.written", "policies.written",
     // Idempotency answers: store/answers/live.cpp, sealed.cpp
     "answers.written", "answers.synced", "answers.sealed",
     "answers.removed",  // by age or size; the index is still there

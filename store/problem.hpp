@@ -40,6 +40,7 @@ enum class Code : std::uint8_t {
   lease_lost,
   out_of_order,
   run_exists,
+  hook_exists,
   turn_limit,
   cost_limit,
   queue_full,

@@ -82,7 +82,7 @@ void add_search_routes(http::Router& router, Api& api);       // what was said
 void add_login_routes(http::Router& router, Api& api);        // login and logout of browsers
 
 // The sessions that a stream is about.
-asio::awaitable<maintenance::Streamed> streamed_sessions(Api& api);
+asio::awaitable<decide::Streamed> streamed_sessions(Api& api);
 
 void add_routes(http::Router& router, Api& api);  // all of them
 

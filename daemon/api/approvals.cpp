@@ -94,11 +94,10 @@ HandlerResult ask_approval(Api& api, http::Request& request) {
   command.age_now = api.ledger.parts().commits.clock().now();
   if (api.ledger.rules().runs.require_approver) command.can_be_seen = co_await can_be_seen(api, request, path);
   const decide::RunHold hold = command.hold;
-  CO_TRY(const auto run, run_of(request));
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines, const decide::Asking& asking) {
     command.hooks = asking;
-    return scoped(command, request.principal, run)(state, context, lines);
+    return scoped(command, request)(state, context, lines);
   };
   ledger::Requester requester{.actor = request.principal.id};
   requester.in_memory = is_in_memory(api, path.agent, command);

@@ -37,7 +37,6 @@ asio::awaitable<Result<ledger::Reply>> commit_asking(Api& api, AskingCommit comm
 
 HandlerResult start_run(Api& api, const http::Request& request, const std::string& agent, decide::StartRun command) {
   CO_TRY(auto requester, requester_of(request));
-  CO_TRY(const auto run, run_of(request));
   requester.in_memory = requester.in_memory || is_in_memory(api, agent, command);
   leases::Claims& claims = api.work.claims;
   const std::string name = name_of(requester);
@@ -54,7 +53,7 @@ HandlerResult start_run(Api& api, const http::Request& request, const std::strin
       return fail(Code::idempotency_in_flight, "a request with this Idempotency-Key is still running");
     if (held != nullptr) now.asked_about = held->run_id;
     const std::string key = session == nullptr ? "" : session->key();
-    auto decided = scoped(std::move(now), request.principal, run)(state, context, lines);
+    auto decided = scoped(std::move(now), request)(state, context, lines);
     if (has_asked(decided)) {
       hold = claims.hold(agent, key, {.run_id = command.run_id, .request = name});
       is_held = true;
@@ -78,7 +77,7 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> take_run(Api& api, const h
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines, const decide::Asking& asking) -> Result<decide::Decision> {
     command.hooks = asking;
-    auto decided = scoped(command, request.principal)(state, context, lines);
+    auto decided = scoped(command, request)(state, context, lines);
     if (has_asked(decided)) hold = claims.hold(agent, command.target.key, {.run_id = command.run_id});
     return decided;
   };

@@ -34,19 +34,37 @@ bool is_ephemeral(const http::Router::Route& route) {
   return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas");
 }
 
-void write_params(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request) {
+void write_params(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request,
+                  const AuditLog::NameSession& name) {
+  std::string_view agent;
   for (std::size_t i = 0; i < std::min(route.params.size(), request.params.size()); ++i) {
     const std::string& value = request.params[i];
-    if (policy::find_secret(value)) {
+    if (route.params[i] == "agent") agent = value;
+    const auto hidden = route.params[i] == "key" ? name(agent, value) : std::nullopt;
+    if (hidden)
+      out.string(route.params[i], *hidden);
+    else if (policy::find_secret(value))
       out.string(route.params[i], policy::without_secrets(value));
-    } else {
+    else
       out.string(route.params[i], value);
-    }
   }
 }
 
+// Names the session of an inbound message as its answer does.
+void write_session_of_inbound(json::ObjectWriter& out, const http::Response& response,
+                              const AuditLog::NameSession& name) {
+  const json::MemberIterator first(response.body);
+  if (first == std::default_sentinel || first->name != "sessionKey") return;
+  const bool plain = !first->value.contains('\\');
+  const std::string_view inside = first->value.substr(1, first->value.size() - 2);
+  if (const auto hidden = plain ? name("", inside) : name("", json::unescape(inside)))
+    out.string("key", *hidden);
+  else
+    out.raw("key", first->value);
+}
+
 void append_line(std::string& lines, const http::Request& request, const http::Router::Route* route,
-                 const http::Response& response) {
+                 const http::Response& response, const AuditLog::NameSession& name) {
   json::ObjectWriter out(lines);
   out.integer("time", store::unix_ms());
   out.string("requestId", request.request_id);
@@ -56,14 +74,13 @@ void append_line(std::string& lines, const http::Request& request, const http::R
   out.string("method", request.method);
   if (route != nullptr) {
     out.string("route", route->pattern);
-    write_params(out, *route, request);
+    write_params(out, *route, request, name);
   }
   out.integer("status", response.status);
   if (response.status >= 400) {
     if (const auto code = json::string_at(response.body, "code")) out.string("code", *code);
   } else if (route != nullptr && route->pattern == "/v1/inbound") {
-    const json::MemberIterator first(response.body);
-    if (first != std::default_sentinel && first->name == "sessionKey") out.raw("key", first->value);
+    write_session_of_inbound(out, response, name);
   }
   for (const auto& [header, value] : response.headers) {
     if (header == "ETag") out.string("rev", std::string_view(value).substr(1, value.size() - 2));
@@ -141,8 +158,8 @@ Result<std::vector<std::string>> read_newest(const fs::path& path, std::size_t c
 
 }  // namespace
 
-AuditLog::AuditLog(asio::io_context& io, asio::thread_pool& disk, Options options)
-    : disk_(asio::make_strand(disk)), timer_(io), options_(std::move(options)) {}
+AuditLog::AuditLog(asio::io_context& io, asio::thread_pool& disk, Options options, NameSession name)
+    : disk_(asio::make_strand(disk)), timer_(io), options_(std::move(options)), name_(std::move(name)) {}
 
 void AuditLog::reconfigure(Options options) { options_ = std::move(options); }
 
@@ -154,7 +171,7 @@ void AuditLog::record(const http::Request& request, const http::Router::Route* r
     ++dropped_;
     return;
   }
-  append_line(gathered_, request, route, response);
+  append_line(gathered_, request, route, response, name_);
   schedule();
 }
 

@@ -1,5 +1,6 @@
 // The audit log: JSONL, one line for every write and every refusal. A line has the time, the token, the peer, the
-// route, the session and its rev, and the status; never a body, a query or a secret. Lines are collected for 200 ms and
+// route, the session and its rev, and the status; never a body, a query or a secret. An ephemeral session, of which
+// nothing is to be on disk, is named by a hash. Lines are collected for 200 ms and
 // appended by a disk thread. At audit.maxBytes the file is renamed to <path>.1, and so on up to .4. The audit log is
 // not durable: a kill -9 loses the lines of the last moment. The journal has those writes too, with their actor.
 #pragma once
@@ -10,6 +11,8 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +28,9 @@ class AuditLog {
     std::filesystem::path path{};  // empty: no log
     std::uint64_t max_bytes = 64 << 20;
   };
-  AuditLog(boost::asio::io_context& io, boost::asio::thread_pool& disk, Options options);
+  // Returns how a session is named in place of its key or id; nothing: by that. Without an agent it is the key's.
+  using NameSession = std::function<std::optional<std::string>(std::string_view agent, std::string_view key_or_id)>;
+  AuditLog(boost::asio::io_context& io, boost::asio::thread_pool& disk, Options options, NameSession name);
 
   void reconfigure(Options options);
   // Adds a line if the request was a write or was refused.
@@ -45,6 +50,7 @@ class AuditLog {
   boost::asio::strand<boost::asio::thread_pool::executor_type> disk_;
   boost::asio::steady_timer timer_;
   Options options_;
+  NameSession name_;
   std::string gathered_;
   std::uint64_t dropped_ = 0;  // lines that found no room while the disk took none
   bool scheduled_ = false;

@@ -338,7 +338,7 @@ asio::awaitable<Result<std::string>> ask_before_plan(Api& api, const http::Reque
                           const decide::FetchedLines& lines, const decide::Asking& asking) {
     command.hooks = asking;
     if (asking.verdict) verdict = *asking.verdict;
-    return scoped(command, request.principal)(state, context, lines);
+    return scoped(command, request)(state, context, lines);
   };
   CO_TRY(co_await commit_asking(api, {.agent = agent,
                                       .event = event,
@@ -458,7 +458,7 @@ void add_context_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window", "run"});
-  on("POST", one + "/compact", auth::Permission::append, scanned<compact>, {"topic", "window"});
+  on("POST", one + "/compact", auth::Permission::write, scanned<compact>, {"topic", "window"});
   on("POST", one + "/repair", auth::Permission::append, repair, {"topic"});
 }
 

@@ -247,9 +247,8 @@ HandlerResult fork(Api& api, http::Request& request) {
   Pins pins;
   for (const std::string& hash : named) pins.push_back(api.blobs.store().pin(hash));
   const std::string session_id = command.session_id;
-  CO_TRY(auto reply,
-         co_await api.ledger.commit(path.agent, std::move(requester),
-                                    ledger::keeping(staged, scoped(std::move(command), request.principal))));
+  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester),
+                                                ledger::keeping(staged, scoped(std::move(command), request))));
   note_names(api, path.agent, session_id, named);
   co_return to_response(std::move(reply));
 }
@@ -371,9 +370,8 @@ HandlerResult put_transcript(Api& api, http::Request& request) {
   const std::string session_id = command.session_id;
   std::set<std::string> named;
   policy::names_in(*entries, policy::NamedBy::message, [&named](std::string_view hash) { named.emplace(hash); });
-  CO_TRY(auto reply,
-         co_await api.ledger.commit(path.agent, ledger::Requester{.actor = request.principal.id},
-                                    ledger::keeping(staged, scoped(std::move(command), request.principal))));
+  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, ledger::Requester{.actor = request.principal.id},
+                                                ledger::keeping(staged, scoped(std::move(command), request))));
   note_names(api, path.agent, session_id, named);
   co_return to_response(std::move(reply));
 }

@@ -94,13 +94,6 @@ Result<Fields> body_fields(const http::Request& request, const Api& api, Body bo
 Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key = {},
                                        std::string_view body = {});
 
-// The lease that a request names in X-Run: <runId>;<fence>. Nothing: it names none. bad_request.
-Result<std::optional<decide::RunHold>> run_of(const http::Request& request);
-
-// The name by which the requester's program asks to be remembered: Sessiond-Client. Empty: none. bad_request.
-Result<std::string> client_of(const http::Request& request);
-inline constexpr std::string_view client_rule = "must be 1 to 128 of A-Z a-z 0-9 . _ : -";
-
 // Tells a request that waits whether to go on: false once its client has closed the connection, or its token is not
 // valid any more. `api` and `request` outlive it.
 std::function<bool()> has_gone(const Api& api, const http::Request& request);
@@ -139,14 +132,12 @@ template <class Command>
 HandlerResult commit(Api& api, const http::Request& request, std::string agent, Command command,
                      Result<ledger::Requester> requester, bool create = false) {
   if (!requester) co_return std::unexpected(std::move(requester.error()));
-  CO_TRY(auto run, run_of(request));
-  CO_TRY(auto client, client_of(request));
+  CO_TRY(const auto run, run_of(request));
   std::shared_ptr<void> turn;
   if (run) turn = co_await api.work.claims.leases().turn(agent, run->run_id, request.principal.id);
   requester->in_memory = requester->in_memory || is_in_memory(api, agent, command);
-  CO_TRY(auto reply, co_await api.ledger.commit(
-                         std::move(agent), std::move(*requester),
-                         scoped(std::move(command), request.principal, std::move(run), std::move(client)), create));
+  CO_TRY(auto reply, co_await api.ledger.commit(std::move(agent), std::move(*requester),
+                                                scoped(std::move(command), request), create));
   co_return to_response(std::move(reply));
 }
 // The same for a command that is idempotent by itself: Idempotency-Key is not looked at.

@@ -8,12 +8,14 @@
 #include "daemon/api/fields.hpp"
 #include "formats/documents.hpp"
 #include "formats/jsonl.hpp"
+#include "formats/known.hpp"
 #include "policy/usage.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/changes.hpp"
 #include "transcripts/entry.hpp"
+#include "transcripts/sums.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -84,6 +86,28 @@ void take_as_own(ImportedTranscript& transcript, const std::string& session_id) 
   }
 }
 
+// Finds how the conversation began. A message that people edited or deleted since is not told: its first text would be
+// shown.
+void find_first_message(ImportedSession& session) {
+  if (session.only_topics || field(session.entry, "firstMessage") != nullptr) return;
+  const std::vector<decide::ImportedLine>& lines = session.transcripts.front().lines;
+  const auto is_person = [](const decide::ImportedLine& line) { return line.person; };
+  const auto first = std::ranges::find_if(lines, is_person);
+  if (first == lines.end()) return;
+  std::string held;
+  transcripts::EntrySums sums;
+  sums.add(json::as_sent(first->line, held));  // an entry of sessions.json is UTF-8
+  if (sums.first_message.empty()) return;
+  const std::string id = transcripts::entry_id(first->line, static_cast<std::uint64_t>(first - lines.begin()));
+  const bool changed = std::ranges::any_of(first, lines.end(), [&](const decide::ImportedLine& line) {
+    const auto target = transcripts::target_in(line.line);
+    return target && target->what != "reaction" && target->id == id;
+  });
+  if (changed) return;
+  session.first_message = std::move(sums.first_message);
+  session.first_message_id = id;
+}
+
 // Adds counters and times that the entry does not have, and a header to transcripts without one.
 void complete(ImportedSession& session, std::int64_t now) {
   json::Edit& entry = session.entry;
@@ -117,8 +141,10 @@ void complete(ImportedSession& session, std::int64_t now) {
     put("totalTokens", usage.total);
   }
   put("sessionStartedAt", first);
+  if (const json::Edit::Set* started = field(entry, "sessionStartedAt")) put("createdAt", json::as_int(started->value));
   put("updatedAt", last ? last : first);
   put("lastInteractionAt", said);
+  find_first_message(session);
   for (ImportedTranscript& transcript : session.transcripts)
     if (transcript.header.empty())
       transcript.header = formats::header_of(session.id, first.value_or(now));
@@ -151,10 +177,11 @@ Result<ImportBody> read_import(std::string_view body, std::string_view format, s
     for (const auto& [text, line] : all) {
       const std::size_t before = read.sessions.size();
       auto done = documents->read(text, {.now = now}, collector);
-      if (!done && !read.several) return std::unexpected(std::move(done.error()));
       if (done) continue;
+      Problem problem = formats::naming_known(std::move(done.error()), text);
+      if (!read.several) return std::unexpected(std::move(problem));
       read.sessions.resize(before);
-      read.skips.push_back({.why = fmt::format("line {}: {}", line, done.error().detail)});
+      read.skips.push_back({.why = fmt::format("line {}: {}", line, problem.detail)});
     }
   } else {
     TRY(formats::read_jsonl(body, collector));

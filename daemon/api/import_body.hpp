@@ -17,7 +17,9 @@ struct ImportedTranscript {
 };
 struct ImportedSession {
   std::string id{}, key{};
-  json::Edit entry{};        // with counters and times that its entries tell
+  json::Edit entry{};  // with counters and times that its entries tell
+  // How its own transcript begins, if its entry does not say so: the first message of a person. Empty: it has none.
+  std::string first_message{}, first_message_id{};
   bool counts_usage = true;  // the entry had no token counters of its own
   bool only_topics = false;  // the session's own transcript is not among them
   std::vector<ImportedTranscript> transcripts{};

@@ -13,6 +13,7 @@
 #include "daemon/api/snapshots.hpp"
 #include "daemon/ledger/staging.hpp"
 #include "formats/index.hpp"
+#include "formats/known.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -113,8 +114,8 @@ asio::awaitable<Result<bool>> go_on(Api& api, const http::Request& request, cons
         bytes += line.line.size();
         step.lines.push_back(line);
       }
-      CO_TRY(const auto reply, co_await api.ledger.commit(import.agent, {.actor = request.principal.id},
-                                                          scoped(step, request.principal)));
+      CO_TRY(const auto reply,
+             co_await api.ledger.commit(import.agent, {.actor = request.principal.id}, scoped(step, request)));
       appended = appended || json::int_at(reply.body, "appended") != 0;
     }
   }
@@ -165,6 +166,11 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
           fmt::format("its key ends in :topic:{0}, so the transcript of topic {0} is its own", *transcript.topic));
   CO_TRY(check_secrets(api, request, key, json::apply("{}", session.entry)));
   json::Edit entry = session.entry;
+  // What was said is no field that a client gave: check_secrets() is not asked about it.
+  if (!session.first_message.empty()) {
+    entry.put_string("firstMessage", session.first_message);
+    entry.put_string("firstMessageId", session.first_message_id);
+  }
   CO_TRY(const Pins pins, co_await store_snapshots(api, entry));
   CO_TRY(const auto files, co_await staged(api, import));
   decide::ImportSession command{.key = session.key,
@@ -180,7 +186,7 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
     };
   CO_TRY(const auto reply,
          co_await api.ledger.commit(import->agent, {.actor = request.principal.id},
-                                    ledger::keeping(files, scoped(std::move(command), request.principal)), true));
+                                    ledger::keeping(files, scoped(std::move(command), request)), true));
   if (reply.body.empty()) co_return std::nullopt;
   for (const ImportedTranscript& transcript : session.transcripts)
     for (const decide::ImportedLine& line : transcript.lines)
@@ -307,8 +313,8 @@ asio::awaitable<Result<void>> import_index(Api& api, const http::Request& reques
     auto done = check_secrets(api, request, named->key, named->patch);
     if (done) {
       decide::PatchSession command{.target = {.key = named->key}, .patch = named->patch};
-      auto reply = co_await api.ledger.commit(agent, {.actor = request.principal.id},
-                                              scoped(std::move(command), request.principal));
+      auto reply =
+          co_await api.ledger.commit(agent, {.actor = request.principal.id}, scoped(std::move(command), request));
       if (!reply) done = std::unexpected(std::move(reply.error()));
     }
     if (done) {
@@ -322,6 +328,12 @@ asio::awaitable<Result<void>> import_index(Api& api, const http::Request& reques
   co_return Result<void>{};
 }
 
+Result<std::vector<formats::IndexedSession>> read_index(std::string_view body) {
+  auto sessions = formats::read_index(body);
+  if (!sessions) return std::unexpected(formats::naming_known(std::move(sessions.error()), body));
+  return sessions;
+}
+
 Result<void> check_type(const http::Request& request) {
   const std::string type =
       store::lower(store::trim(request.header("content-type").substr(0, request.header("content-type").find(';'))));
@@ -332,7 +344,7 @@ Result<void> check_type(const http::Request& request) {
 
 HandlerResult import_sessions(Api& api, http::Request& request) {
   CO_TRY(const auto agent, agent_param(request));
-  CO_TRY(const auto format, query_choice(request, "format", {"json", "robota", "manager", "jsonl", "index"}));
+  CO_TRY(const auto format, query_choice(request, "format", formats::body_formats));
   CO_TRY(const auto if_exists, query_choice(request, "ifExists", {"skip", "replace", "continue"}));
   if (if_exists == "continue" && format != "jsonl")
     co_return fail(Code::bad_request, "ifExists: only format=jsonl can be continued");
@@ -340,7 +352,7 @@ HandlerResult import_sessions(Api& api, http::Request& request) {
   if (store::trim(request.body).empty()) co_return fail(Code::bad_request, "the body is empty");
   Tally tally;
   if (format == "index") {
-    CO_TRY(auto sessions, co_await on_disk(api, [&] { return formats::read_index(request.body); }));
+    CO_TRY(auto sessions, co_await on_disk(api, [&] { return read_index(request.body); }));
     CO_TRY(co_await import_index(api, request, agent, std::move(sessions), tally));
   } else {
     CO_TRY(auto body,

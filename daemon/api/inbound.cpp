@@ -130,8 +130,7 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
     CO_TRY(pins, co_await store_media(api, command.content));
     CO_TRY(more_pins, co_await store_media(api, command.attachments));
   }
-  CO_TRY(auto client, client_of(request));
-  const ledger::Decide decide = scoped(std::move(command), request.principal, {}, std::move(client));
+  const ledger::Decide decide = scoped(std::move(command), request);
   CO_TRY(auto reply, co_await api.ledger.commit(agent, std::move(requester), decide, true));
   co_return to_response(std::move(reply));
 }

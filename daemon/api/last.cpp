@@ -120,7 +120,7 @@ HandlerResult resume(Api& api, http::Request& request) {
 void add_last_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   on("GET", "/v1/agents/{agent}/sessions/-/last", auth::Permission::read, last, {"client"});
-  on("POST", "/v1/agents/{agent}/sessions/{key}/resume", auth::Permission::append, resume);
+  on("POST", "/v1/agents/{agent}/sessions/{key}/resume", auth::Permission::write, resume);
 }
 
 }  // namespace sessiond::api

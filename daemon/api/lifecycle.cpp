@@ -208,6 +208,7 @@ struct SessionFiles {
   std::vector<std::string> files{};
   std::vector<std::optional<std::string>> topics{};  // of the files; nothing: the session's own
   bool in_memory = false;
+  std::string_view work{};  // decide::work_in
 };
 asio::awaitable<Result<SessionFiles>> files_of(Api& api, const http::Request& request, const SessionPath& path) {
   co_return co_await ledger::show_of(
@@ -215,7 +216,9 @@ asio::awaitable<Result<SessionFiles>> files_of(Api& api, const http::Request& re
       [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<SessionFiles> {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         seen.only(*session, path.target.key);
-        SessionFiles out{.session = *session, .in_memory = &state == api.ledger.parts().memory.of(path.agent)};
+        SessionFiles out{.session = *session,
+                         .in_memory = &state == api.ledger.parts().memory.of(path.agent),
+                         .work = decide::work_in(state, *session)};
         const auto add = [&](const std::optional<std::string>& topic) {
           std::string file = decide::AgentState::file_of(*session, topic);
           if (!state.may_use(*session, file) || std::ranges::find(out.files, file) != out.files.end()) return;
@@ -242,9 +245,10 @@ HandlerResult release(Api& api, http::Request& request) {
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
   CO_TRY(fields.done());
   CO_TRY(auto found, co_await files_of(api, request, path));
-  if (found.in_memory) co_return json_response(R"({"released":false,"because":"ephemeral"})");
-  if ((co_await streamed_sessions(api)).contains({path.agent, found.session.key()}))
-    co_return json_response(R"({"released":false,"because":"stream"})");
+  const bool streamed = (co_await streamed_sessions(api)).contains({path.agent, found.session.key()});
+  const std::string_view because = found.in_memory ? "ephemeral" : streamed ? "stream" : found.work;
+  if (!because.empty())
+    co_return json_response(fmt::format(R"({{"released":false,"because":{}}})", json::quote(because)));
   CO_TRY(co_await api.ledger.release(path.agent, std::move(found.session), std::move(found.files)));
   co_return json_response(R"({"released":true})");
 }

@@ -59,14 +59,15 @@ HandlerResult maintain(Api& api, http::Request& request) {
   std::vector<std::pair<std::string, Problem>> failed;  // by agent
   for (const std::string& agent : agents) {
     const maintenance::Visit visit(api.ledger, agent);
-    maintenance::Protection protection{.preserve = api.config.session.maintenance.preserve,
-                                       .streamed = co_await streamed_sessions(api)};
-    auto selected = co_await maintenance::select(api.ledger, agent, limits, std::move(protection));
+    const decide::Protection protection{.preserve = api.config.session.maintenance.preserve,
+                                        .streamed = co_await streamed_sessions(api),
+                                        .main_key = api.ledger.rules().routing.main_key};
+    auto selected = co_await maintenance::select(api.ledger, agent, limits, protection);
     Result<void> done;
     if (!selected)
       done = std::unexpected(std::move(selected.error()));
     else if (!dry_run)
-      done = co_await maintenance::take(api.ledger, request.principal.id, selected->taken);
+      done = co_await maintenance::take(api.ledger, request.principal.id, selected->taken, protection);
     if (!done) failed.emplace_back(agent, std::move(done.error()));
     if (!selected) continue;
     std::ranges::move(selected->taken, std::back_inserter(all.taken));
@@ -127,8 +128,8 @@ HandlerResult reindex(Api& api, http::Request& request) {
 
 }  // namespace
 
-asio::awaitable<maintenance::Streamed> streamed_sessions(Api& api) {
-  maintenance::Streamed out;
+asio::awaitable<decide::Streamed> streamed_sessions(Api& api) {
+  decide::Streamed out;
   for (const stream::StreamInfo& stream : co_await api.streams.list()) {
     auto agent = json::string_at(stream.filters, "agent");
     auto key = json::string_at(stream.filters, "key");

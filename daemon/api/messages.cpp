@@ -70,6 +70,12 @@ HandlerResult post(Api& api, http::Request& request) {
     CO_TRY(auto entry, client_entry(body, ""));
     command.append.entries.push_back(std::move(entry));
   }
+  const bool compacts = std::ranges::find(command.append.entries, "compaction", &transcripts::NewEntry::type) !=
+                        command.append.entries.end();
+  if (compacts && !request.principal.may(auth::Permission::write))
+    co_return fail(Code::forbidden,
+                   "an entry of type compaction changes what a model is shown of all that was said "
+                   "before: this token may not write it");
   const auto is_of_agent = [](const transcripts::NewEntry& entry) { return entry.role == "assistant"; };
   if (command.deliver && !std::ranges::any_of(command.append.entries, is_of_agent))
     co_return fail_at("/deliver", "goes with role assistant: it is what the agent says that is sent");

@@ -139,8 +139,10 @@ HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::RunEvents now = command;
+    const decide::SessionRuns* runs = nullptr;
     if (const decide::Session* session = session_named(state, command.target)) {
-      const decide::SessionRuns* runs = state.runs.find(session->key());
+      runs = state.runs.find(session->key());
+      leases.set_pending(path.agent, session->key(), command.hold, {});
       now.pulse = leases.pulse(path.agent, session->key(), command.hold);
       outcome = {.about = envelope_about(api, state, *session), .key = session->key()};
       outcome.about.time = context.now;
@@ -154,13 +156,23 @@ HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
         outcome.pulse = now.pulse;
       }
     }
-    auto decided = scoped(std::move(now), request.principal)(state, context, lines);
+    decide::RunPulse after = now.pulse;
+    auto decided = scoped(std::move(now), request)(state, context, lines);
     outcome.stored = decided && !decided->events.empty();
+    if (decided && !decided->need && outcome.is_new && runs != nullptr) {
+      after.text = outcome.stored ? "" : std::string(decide::unstored_text(*runs, after)) + told.said;
+      after.since = context.next_seq + decided->events.size();
+      leases.set_pending(path.agent, outcome.key, command.hold, std::move(after));
+    }
     return decided;
   };
   ledger::Requester requester{.actor = request.principal.id};
   requester.in_memory = is_in_memory(api, path.agent, command);
-  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), decide));
+  auto reply = co_await api.ledger.commit(path.agent, std::move(requester), decide);
+  if (!reply) {
+    leases.set_pending(path.agent, outcome.key, command.hold, {});
+    co_return std::unexpected(std::move(reply.error()));
+  }
   if (outcome.is_new) {
     leases.renew(path.agent, outcome.key, command.hold,
                  {.n = command.n.value_or(0),
@@ -173,7 +185,7 @@ HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
   } else {
     leases.renew(path.agent, outcome.key, command.hold, {});
   }
-  co_return to_response(std::move(reply));
+  co_return to_response(std::move(*reply));
 }
 
 HandlerResult tell_as_sent(Api& api, http::Request& request) { return tell(api, request, {}); }
@@ -238,16 +250,9 @@ HandlerResult finish(Api& api, http::Request& request) {
   }
   const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id, request.principal.id);
   if (redacts(api)) tell_held(api, path, command.hold, request.principal);
-  const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
-                          const decide::FetchedLines& lines) -> Result<decide::Decision> {
-    decide::FinishRun now = command;
-    if (const decide::Session* session = session_named(state, command.target))
-      now.pulse = api.work.claims.leases().pulse(path.agent, session->key(), command.hold);
-    return scoped(std::move(now), request.principal)(state, context, lines);
-  };
   ledger::Requester requester{.actor = request.principal.id};
   requester.in_memory = is_in_memory(api, path.agent, command);
-  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), decide));
+  CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), scoped(std::move(command), request)));
   co_return to_response(std::move(reply));
 }
 }  // namespace

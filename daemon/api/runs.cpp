@@ -88,6 +88,14 @@ HandlerResult start(Api& api, http::Request& request) {
   co_return co_await start_run(api, request, path.agent, std::move(command));
 }
 
+// Returns whether there is an agent. One that cannot be read is there.
+asio::awaitable<bool> is_there(Api& api, const std::string& agent) {
+  if (api.ledger.parts().memory.of(agent) != nullptr) co_return true;
+  const auto looked = co_await api.ledger.show(
+      agent, false, [](const decide::AgentState&, const ledger::Seen&) -> Result<bool> { return true; });
+  co_return looked || looked.error().code != Code::agent_not_found;
+}
+
 HandlerResult claim(Api& api, http::Request& request) {
   CO_TRY(const auto agent, agent_param(request));
   CO_TRY(auto fields, body_fields(request, api, Body::optional));
@@ -122,7 +130,11 @@ HandlerResult claim(Api& api, http::Request& request) {
                             {.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms});
           }};
   CO_TRY(auto reply, co_await api.work.claims.claim(std::move(wish), api.draining));
-  co_return reply ? to_response(std::move(*reply)) : no_content();
+  if (reply) co_return to_response(std::move(*reply));
+  http::Response nothing = no_content();
+  if (request.principal.sees_whole_agent(agent) && !co_await is_there(api, agent))
+    nothing.headers.emplace_back("Sessiond-Hint", fmt::format("no agent {}", json::quote(agent)));
+  co_return nothing;
 }
 
 // A run that starts tells how full the window is.

@@ -74,20 +74,48 @@ bool admits(const auth::Principal& principal, const decide::AgentState& state, c
     return there != nullptr && principal.sees(state.id(), there->key(), command.channel);
   if constexpr (requires { command.hold; })
     return there != nullptr && principal.sees(state.id(), there->key(), principal.channel) &&
-           decide::held_run(state, *there, command.hold, actor).has_value();
+           (decide::held_run(state, *there, command.hold, actor).has_value() ||
+            decide::has_finished(state, *there, command.hold, actor));
   return false;
 }
 
-// Decides a command within the token's scope. A command about a session that the token may not see is decided on an
-// agent without sessions, so the answer is that of an absent session; it is forbidden only when it would make a session
-// whose key is taken. The check is part of the decision, so no other commit can come between the two.
-// `run`: the lease that the requester names; lease_lost if it is not the current one. `client`: client_of().
+// The lease that a request names in X-Run: <runId>;<fence>. Nothing: it names none. bad_request.
+Result<std::optional<decide::RunHold>> run_of(const http::Request& request);
+
+// The name by which the requester's program asks to be remembered: Sessiond-Client. Empty: none. bad_request.
+Result<std::string> client_of(const http::Request& request);
+inline constexpr std::string_view client_rule = "must be 1 to 128 of A-Z a-z 0-9 . _ : -";
+
+// Checks the lease that a request names in X-Run: it is of the session `there` that the command is about, or, where it
+// makes or names another, of any session of the agent. lease_lost.
 template <class Command>
-ledger::Decide scoped(Command command, auth::Principal principal, std::optional<decide::RunHold> run = {},
-                      std::string client = {}) {
-  return [command = std::move(command), principal = std::move(principal), run = std::move(run),
-          client = std::move(client)](const decide::AgentState& state, const decide::Context& context,
-                                      const decide::FetchedLines& lines) -> Result<decide::Decision> {
+Result<void> check_run(const decide::AgentState& state, const decide::Session* there, const Command& command,
+                       const decide::RunHold& run, std::string_view actor) {
+  if constexpr (requires { command.hold; }) {  // which is checked when it is decided
+    if (run != command.hold) return decide::lease_lost(command.target.key, run);
+  } else if (there == nullptr) {
+    // A target that is not there is told as that.
+    if constexpr (std::same_as<Command, decide::PutSession> || !requires { command.target; })
+      if (!decide::holds_run(state, run, actor)) return decide::lease_lost("agent " + state.id(), run);
+  } else {
+    TRY(decide::held_run(state, *there, run, actor));
+  }
+  return {};
+}
+
+// The one front door of what requests change in sessions. Decides a command within the token's scope, and under the run
+// that the request names in X-Run, if any: bad_request, lease_lost. A command about a session that the token may not
+// see is decided on an agent without sessions, so the answer is that of an absent session; it is forbidden only when it
+// would make a session whose key is taken. The checks are part of the decision, so no other commit can come between
+// them.
+// `request` outlives the decision.
+template <class Command>
+ledger::Decide scoped(Command command, const http::Request& request) {
+  return [command = std::move(command), &request](const decide::AgentState& state, const decide::Context& context,
+                                                  const decide::FetchedLines& lines) -> Result<decide::Decision> {
+    const auth::Principal& principal = request.principal;
+    TRY(const auto run, run_of(request));
+    TRY(const auto client, client_of(request));
     decide::Context seen = context;
     seen.sight = {.whole_agent = principal.sees_whole_agent(state.id()),
                   .sees = [&](std::string_view of_key,
@@ -120,9 +148,9 @@ ledger::Decide scoped(Command command, auth::Principal principal, std::optional<
       if (!absent || absent->events.empty()) return absent;
       return fail(Code::forbidden, "this token may not make the session " + std::string(key));
     }
-    if (run && there != nullptr) {
-      TRY(decide::held_run(state, *there, *run, context.actor));
-      seen.run = &*run;
+    if (run) {
+      TRY(check_run(state, there, command, *run, context.actor));
+      if constexpr (!requires { command.hold; }) seen.run = &*run;
     }
     return within_scope(decided_on(state), principal, state, admitted);
   };

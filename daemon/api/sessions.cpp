@@ -31,7 +31,9 @@ HandlerResult create(Api& api, http::Request& request) {
   command.key = std::string(store::trim(named_key.value_or("")));
   if (named_key && command.key.empty())
     fields.fault("key", "is empty; leave it out for a key made from the session id");
-  command.session_id = fields.string("sessionId", 128).value_or("");
+  const auto named_id = fields.string("sessionId", 128);
+  command.session_id = named_id.value_or("");
+  if (named_id && command.session_id.empty()) fields.fault("sessionId", "is empty; leave it out for a fresh one");
   command.timestamp_id = fields.one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
   command.reuse = fields.one_of("ifExists", {"error", "reuse"}) == "reuse";
   const bool ephemeral = fields.boolean("ephemeral").value_or(false);

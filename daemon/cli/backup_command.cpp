@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <system_error>
 
 #include "daemon/backup/pack.hpp"
@@ -15,6 +16,7 @@
 #include "daemon/serve/settings.hpp"
 #include "daemon/serve/state_lock.hpp"
 #include "store/clock.hpp"
+#include "store/new_file.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::cli {
@@ -57,6 +59,14 @@ Result<void> pack(const config::Config& config, const Take& take) {
   return {};
 }
 
+// An archive that is a file, which only its owner may read.
+Result<store::NewFile> begin_archive(const fs::path& file) {
+  std::error_code error;
+  if (fs::exists(file, error))
+    return fail(Code::validation_failed, fmt::format("{} is there already: name another file", file.native()));
+  return store::NewFile::begin(fs::absolute(file));
+}
+
 int backup_failed(const Problem& problem, std::string_view then = "") {
   fmt::print(stderr, "sessiond backup: {}{}\n", problem.detail, then);
   return 1;
@@ -66,29 +76,39 @@ int backup_failed(const Problem& problem, std::string_view then = "") {
 
 int run(const BackupCommand& command) {
   const bool to_stdout = command.to == "-";
+  const bool to_file = command.to.ends_with(".tar");
+  const bool to_dir = !to_stdout && !to_file;
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
-    fmt::print(stderr, "sessiond backup: an archive cannot be printed on a terminal: sessiond backup - > FILE.tar\n");
+    fmt::print(stderr, "sessiond backup: an archive cannot be printed on a terminal: sessiond backup FILE.tar\n");
     return 2;
   }
   const auto settings = load_settings(command.where);
   if (!settings) return 1;
   if (auto there = serve::require_state_dir(settings->config); !there) return backup_failed(there.error());
-  const fs::path dir = to_stdout ? "" : command.to;
-  if (!to_stdout)
+  const fs::path dir = to_dir ? command.to : "";
+  if (to_dir)
     if (auto ready = prepare(dir); !ready) return backup_failed(ready.error());
+  std::optional<store::NewFile> file;  // has its name when it is whole and on disk
+  if (to_file) {
+    auto begun = begin_archive(command.to);
+    if (!begun) return backup_failed(begun.error());
+    file.emplace(std::move(*begun));
+  }
   backup::Unpacker unpacker(dir);
   const Take take = [&](std::string_view bytes) -> Result<void> {
     if (to_stdout) TRY(store::write_all(STDOUT_FILENO, bytes, "stdout"));
+    if (to_file) TRY(file->write(bytes));
     return unpacker.feed(bytes);
   };
   auto packed = pack(settings->config, take);
   auto manifest = packed ? unpacker.finish() : Result<backup::Manifest>(std::unexpected(std::move(packed.error())));
-  if (manifest && !to_stdout) {
-    if (auto marked = store::replace_file(dir / backup::manifest_name, unpacker.manifest_text()); !marked)
-      manifest = std::unexpected(std::move(marked.error()));
-  }
+  Result<void> kept;
+  if (manifest && to_dir) kept = store::replace_file(dir / backup::manifest_name, unpacker.manifest_text());
+  if (manifest && to_file) kept = file->place(store::NewFile::IfThere::stays);
+  if (manifest && !kept) manifest = std::unexpected(std::move(kept.error()));
   if (!manifest)
     return backup_failed(manifest.error(), to_stdout ? "; the archive is incomplete"
+                                           : to_file ? "; there is no archive"
                                                      : fmt::format("; {} is incomplete: it has no {}", dir.native(),
                                                                    backup::manifest_name));
   fmt::print(stderr, "{} as of {}: {}, {}\n", settings->config.state_dir,

@@ -105,8 +105,9 @@ void add_doctor(Parent program) {
 void add_backup(Parent program) {
   auto [backup, backup_options] =
       program.add<BackupCommand>("backup", "Copy all sessions, also while the daemon runs", help::backup);
-  backup.add_option("to", backup_options.to, "The directory to create, or - for a tar archive on stdout")
-      ->type_name("DIR|-")
+  backup
+      .add_option("to", backup_options.to, "The directory to create, FILE.tar for an archive, or - for one on stdout")
+      ->type_name("DIR|FILE.tar|-")
       ->required()
       ->transform(absolute());
   auto [restore, restore_options] =

@@ -304,8 +304,9 @@ written last: without it the backup is incomplete, and restore refuses it.
 Examples:
   sessiond backup /backups/$(date -I)
   sessiond doctor --state-dir /backups/2026-03-01 check it
+  sessiond backup /backups/$(date -I).tar         one file, which only you may read
   sessiond backup - | zstd > sessions.tar.zst     through a pipe: set -o pipefail
-  ssh host sessiond backup - > host.tar
+  ssh host sessiond backup - > host.tar           your umask says who may read it
   curl -X POST -H "Authorization: Bearer $TOKEN" http://localhost:7433/v1/admin/backup > sessions.tar
 
 Exit codes:

@@ -38,8 +38,9 @@ class Progress {
 
 Answer<ImportCounts> import_from(const ImportCommand& command) {
   const std::string name = command.from.value_or(command.layout.value_or(command.format.value_or("")));
-  const ImportSource* source = import_source(name, command.path);
-  if (source == nullptr) return ended(fmt::format("sessions of {} cannot be read", name));
+  const auto found = import_source(name, command.path);
+  if (!found) return ended(found.error().detail);
+  const ImportSource& source = **found;
   TRY(const auto daemon, endpoint_of(command.asked));
   Progress progress;
   Uploader uploader(daemon, {.agent = command.agent,
@@ -52,7 +53,7 @@ Answer<ImportCounts> import_from(const ImportCommand& command) {
                                               skipped.why);
                                  },
                              .on_progress = [&](const ImportCounts& counts) { progress(counts); }});
-  auto done = source->read(command.path, uploader);
+  auto done = source.read(command.path, uploader);
   if (done) done = uploader.finish();
   progress.clear();
   if (!done) return ended(done.error().detail);

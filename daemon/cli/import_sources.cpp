@@ -14,6 +14,7 @@
 #include "formats/documents.hpp"
 #include "formats/goose.hpp"
 #include "formats/jsonl.hpp"
+#include "formats/known.hpp"
 #include "formats/openclaw.hpp"
 #include "formats/opencode.hpp"
 #include "store/clock.hpp"
@@ -57,7 +58,8 @@ Result<void> read_documents(const fs::path& path, formats::Sink& sink) {
       auto done = Read(document, formats::ReadOptions{.now = store::unix_ms()}, sink);
       if (done) continue;
       if (done.error().code != Code::validation_failed) return done;
-      sink.skip({.why = fmt::format("{}: line {}: {}", file.native(), line, done.error().detail)});
+      const Problem problem = formats::naming_known(std::move(done.error()), document);
+      sink.skip({.why = fmt::format("{}: line {}: {}", file.native(), line, problem.detail)});
     }
   }
   return {};
@@ -121,36 +123,51 @@ constexpr std::array sources{
     ImportSource{"goose", "~/.local/share/goose/sessions, its database or a session's file", formats::read_goose},
 };
 
-std::string_view looks_like(const fs::path& path) {
-  std::error_code error;
-  fs::path file = path;
-  if (fs::is_directory(path, error)) {
-    const auto documents = files_at(path, ".json");
-    const auto transcripts = files_at(path, ".jsonl");
-    if (documents && !documents->empty()) {
-      file = documents->front();
-    } else {
-      return transcripts && !transcripts->empty() ? "jsonl" : "json";
-    }
-  }
+constexpr const ImportSource* source_of(std::string_view name) {
+  const auto* source = std::ranges::find(sources, name, &ImportSource::name);
+  return source == sources.end() ? nullptr : source;
+}
+
+// What an unknown format is answered (formats/known.hpp) names all that is read here, and nothing else. A folder of
+// `cli` holds documents of the format json.
+constexpr bool has_source(std::string_view name) { return source_of(name) != nullptr; }
+static_assert(std::ranges::all_of(formats::foreign_programs, has_source));
+static_assert(std::ranges::all_of(formats::body_formats,
+                                  [](auto name) { return name == "index" || has_source(name); }));
+static_assert(sources.size() == formats::foreign_programs.size() + formats::body_formats.size());
+
+// Nothing: it is in no format that is known. A file that cannot be read looks like json, whose reader names it.
+std::optional<std::string_view> looks_like(const fs::path& file) {
   if (file.extension() == ".jsonl") return "jsonl";
   const auto text = store::read_file(file);
-  if (!text) return "json";
-  const std::string_view document = formats::documents_in(*text).front().text;
-  if (!formats::check_document(document)) return "json";
-  if (json::find(document, "metadata")) return "json";
-  if (json::string_at(document, "type") == "session") return "jsonl";
-  return json::find(document, "workerId") || json::find(document, "workspaceId") ? "manager" : "robota";
+  return text ? formats::format_of(*text) : "json";
+}
+
+// The format of the first file in a folder that is in one.
+std::optional<std::string_view> folder_looks_like(const fs::path& dir) {
+  const auto documents = files_at(dir, ".json");
+  const auto transcripts = files_at(dir, ".jsonl");
+  if (!documents || !transcripts) return "json";
+  for (const fs::path& file : *documents)
+    if (const auto format = looks_like(file); format && source_of(*format) != nullptr) return format;
+  if (!transcripts->empty()) return "jsonl";
+  return documents->empty() ? std::optional<std::string_view>("json") : std::nullopt;
 }
 
 }  // namespace
 
 std::span<const ImportSource> import_sources() { return sources; }
 
-const ImportSource* import_source(std::string_view name, const fs::path& path) {
-  if (name.empty()) name = looks_like(path);
-  const auto found = std::ranges::find(sources, name, &ImportSource::name);
-  return found == sources.end() ? nullptr : &*found;
+Result<const ImportSource*> import_source(std::string_view name, const fs::path& path) {
+  if (name.empty()) {
+    std::error_code error;
+    const auto format = fs::is_directory(path, error) ? folder_looks_like(path) : looks_like(path);
+    if (!format) return fail(Code::not_found, fmt::format("{}: {}", path.native(), formats::not_known()));
+    name = *format;
+  }
+  if (const ImportSource* source = source_of(name)) return source;
+  return fail(Code::not_found,
+              fmt::format("{}: an {} holds no messages: import the folder that it describes", path.native(), name));
 }
 
 }  // namespace sessiond::cli

@@ -18,7 +18,8 @@ struct ImportSource {
 };
 std::span<const ImportSource> import_sources();
 
-// The source of this name, or, when it is empty, that of which the path looks. Null: there is none.
-const ImportSource* import_source(std::string_view name, const std::filesystem::path& path);
+// Returns the source of this name, or, when it is empty, the one that the path looks like. A path that is in no known
+// format is a problem that names the formats.
+Result<const ImportSource*> import_source(std::string_view name, const std::filesystem::path& path);
 
 }  // namespace sessiond::cli

@@ -12,6 +12,7 @@
 #include "daemon/decide/archive_index.hpp"
 #include "daemon/decide/delivery_book.hpp"
 #include "daemon/decide/early_changes.hpp"
+#include "daemon/decide/key_policies.hpp"
 #include "daemon/decide/last_used.hpp"
 #include "daemon/decide/run_book.hpp"
 #include "daemon/decide/session_index.hpp"
@@ -44,12 +45,14 @@ class AgentState : public SessionIndex {
   RunBook runs;
   DeliveryBook deliveries;
   LastUsed last_used;
+  KeyPolicies policies;
   EarlyChanges early;
   std::uint64_t last_seq = 0;             // journal seq of the last event of this agent
   std::uint64_t last_taken_back = 0;      // journal seq of its last edit or deletion of a message; 0: none since loaded
   std::unordered_set<std::string> dirty;  // keys changed or deleted since the last checkpoint took them
   bool is_dirty() const {
-    return !dirty.empty() || runs.is_dirty() || deliveries.is_dirty() || last_used.is_dirty() || early.is_dirty();
+    return !dirty.empty() || runs.is_dirty() || deliveries.is_dirty() || last_used.is_dirty() || early.is_dirty() ||
+           policies.is_dirty();
   }
   // The keys in `dirty` that our own commands changed. A key that is only dirty because a foreign change was merged is
   // not here: the foreign program may change that entry again, or delete it.

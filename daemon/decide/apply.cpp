@@ -126,6 +126,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Decisi
   state.runs.apply(event, made != nullptr && made->run ? &*made->run : nullptr);
   state.deliveries.apply(event);
   state.last_used.apply(event);
+  state.policies.apply(event);
   state.early.apply(event);
   switch (event.envelope.type) {
     case journal::EventType::session_created:

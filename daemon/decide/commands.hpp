@@ -10,6 +10,7 @@
 
 #include "daemon/decide/append.hpp"
 #include "daemon/decide/decision.hpp"
+#include "daemon/decide/protection.hpp"
 #include "policy/entry_rules.hpp"
 #include "policy/routing.hpp"
 #include "policy/snapshots.hpp"
@@ -50,10 +51,12 @@ struct DeleteSession {
   bool purge = false;
   bool missing_ok = false;
 };
-// Takes a session out that maintenance has selected. It stays if any event was about it since then, or it has children.
+// Takes a session out that maintenance has selected. It stays if any event was about it since then, or if anything
+// keeps it by now.
 struct PruneSession {
   std::string key{};
-  std::uint64_t last_seq = 0;  // Session::last_seq when it was selected
+  const Protection* protection = nullptr;  // null: none beyond what every session has
+  std::uint64_t last_seq = 0;              // Session::last_seq when it was selected
   std::int64_t updated_at = 0;
   std::string reason{};  // age, count or disk
   bool purge = false;    // else its transcripts are archived

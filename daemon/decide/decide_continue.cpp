@@ -10,6 +10,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
+#include "transcripts/changes.hpp"
 #include "transcripts/conversation.hpp"
 #include "transcripts/entry.hpp"
 
@@ -51,6 +52,7 @@ class TranscriptContinuer {
       if (!known) append(line);
     }
     if (appended_ == 0) return appended_;
+    if (first_is_changed_) forget_first();
     end_.meter.reset();
     builder_.out.transcript_updates.push_back({.file = file_, .end = std::move(end_), .ids = std::move(new_ids_)});
     return appended_;
@@ -68,6 +70,8 @@ class TranscriptContinuer {
   }
 
   void append(const ImportedLine& line) {
+    const auto changed = transcripts::target_in(line.line);
+    first_is_changed_ = first_is_changed_ || (changed && changed->what != "reaction" && changed->id == first_id_);
     if (end_.size == 0) begin();
     const std::uint64_t seq = end_.count;
     std::string held;
@@ -81,6 +85,15 @@ class TranscriptContinuer {
     end_.last_seq = builder_.next_seq() - 1;
     if (end_.ids) new_ids_.push_back(transcripts::id_hash(id));
     ++appended_;
+  }
+
+  // What people took back is shown nowhere: the entry does not tell how the conversation began any more.
+  void forget_first() {
+    json::Edit edit;
+    edit.remove("firstMessage");
+    edit.remove("firstMessageId");
+    Session session = session_;
+    builder_.update(session, std::move(edit));
   }
 
   void begin() {
@@ -136,6 +149,8 @@ class TranscriptContinuer {
   TranscriptEnd end_{};
   std::vector<std::uint32_t> new_ids_{};
   std::size_t appended_ = 0;
+  std::optional<std::string> first_id_ = json::string_at(*session_.entry_with_old_counters(), "firstMessageId");
+  bool first_is_changed_ = false;  // by one of the entries that were appended
 };
 
 }  // namespace

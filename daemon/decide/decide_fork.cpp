@@ -79,6 +79,7 @@ Result<Decision> decide(const AgentState& state, const ForkSession& command, con
     TRY(policy::check_entry_edit({.set = {*std::ranges::find(entry.set, "name", &json::Edit::Set::name)}, .unset = {}},
                                  policy::Import::no, ""));
   }
+  TRY(check_guarded_as(builder, key, *origin->entry()));
   take_staged(builder, key, command.session_id, command.files);
   TRY(auto session, create_session(builder, key, command.session_id, std::move(entry), "fork"));
   tell_staged(builder, session, command.files);

@@ -56,6 +56,9 @@ Result<Decision> decide(const AgentState& state, const ImportSession& command, c
   const std::string old = *there->entry();
   TRY(runs::check_binding(old, entry, ""));
   json::Edit changes = replacing(old, std::move(entry));
+  if (const auto* kept = policy_of(builder, session.key())) keep_policy(*kept, json::apply(old, changes), changes);
+  for (const char* field : {"firstMessage", "firstMessageId"})  // of the transcript that is replaced
+    if (value_of(changes, field) == nullptr) changes.unset.emplace_back(field);
   put_slug(builder, session.key(), old, changes);
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(old, changes));
   TRY(check_entry_growth(builder, old, json::apply(old, changes), ""));

@@ -177,7 +177,7 @@ Result<Decision> decide(const AgentState& state, const PruneSession& command, co
   DecisionBuilder builder(state, context);
   const Session* there = state.find_key(command.key);
   if (there == nullptr || there->last_seq != command.last_seq || there->updated_at != command.updated_at ||
-      !state.children(there->key()).empty())
+      !(command.protection != nullptr ? *command.protection : Protection()).keeps(state, *there).empty())
     return std::move(builder.out);
   return remove_session(builder, *there, "pruned", command.reason, command.purge);
 }

@@ -42,6 +42,7 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   }
   if (const auto slug = json::string_at(command.entry, "slug"); slug && builder.state().has_slug(*slug, command.key))
     edit.put_string("slug", free_slug_of(builder, command.key, json::string_at(command.entry, "name").value_or("")));
+  if (const auto* kept = policy_of(builder, command.key)) keep_policy(*kept, command.entry, edit);
   return json::apply(command.entry.empty() ? "{}" : command.entry, edit);
 }
 
@@ -91,7 +92,9 @@ Result<Decision> decide(const AgentState& state, const RestoreSession& command, 
   }
   if (builder.out.need) return std::move(builder.out);
 
-  std::string data = fmt::format(R"({{"entry":{},"reason":"restore",{})", entry, archived_members(command.archives));
+  std::string data = fmt::format(R"({{"entry":{},"reason":"restore",{}{})", entry,
+                                 policy_of(builder, command.key) == nullptr ? "" : R"("policySet":true,)",
+                                 archived_members(command.archives));
   if (!command.entry_as.empty()) data += ",\"entryAs\":" + json::quote(command.entry_as);
   const std::string told = left_out.empty() ? "" : ",\"leftOut\":" + json::array_of(left_out);
   data += told;

@@ -128,6 +128,7 @@ class RunStart {
       if (builder_.out.need) return std::move(builder_.out);
       builder_.out = {};
     }
+    call_session_start(builder_, session, run_);
     if (is_wanted(context_, state_)) {
       std::string prompt;
       for (const transcripts::NewEntry& entry : command_.input)
@@ -242,11 +243,11 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
     end_queued(builder, session, {run}, RunStatus::failed, run_error(name(cap->code), cap->why));
     return std::move(builder.out);
   }
-  if (!command.hooks.verdict && is_wanted(context, state)) {
-    const auto prompt = prompt_of(builder, session, run, lines);
-    if (!prompt) return std::move(builder.out);
-    if (ask_hooks(builder, session, prompt_hook(run, *prompt), command.hooks)) return std::move(builder.out);
-  }
+  const bool is_told = !command.hooks.verdict && is_wanted(context, state);
+  const auto prompt = is_told ? prompt_of(builder, session, run, lines) : std::optional<std::string>("");
+  if (!prompt) return std::move(builder.out);
+  call_session_start(builder, session, run);
+  if (is_told && ask_hooks(builder, session, prompt_hook(run, *prompt), command.hooks)) return std::move(builder.out);
   if (const auto& verdict = command.hooks.verdict) {
     if (verdict->blocked) {
       run.stop_reason = "error";
@@ -269,9 +270,9 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   take_terms(run, command.terms, context);
   choose_model(builder, session, run);
   if (keeps_log(context)) {
-    const auto prompt = prompt_of(builder, session, run, lines);
-    if (!prompt) return std::move(builder.out);
-    log_run_start(builder, session, run, *prompt);
+    const auto logged = prompt_of(builder, session, run, lines);
+    if (!logged) return std::move(builder.out);
+    log_run_start(builder, session, run, *logged);
     if (builder.out.need) return std::move(builder.out);
   }
   start_run(builder, session, run, overflow == nullptr ? "" : R"("overflowTold":true)");

@@ -12,14 +12,6 @@
 namespace sessiond::decide {
 namespace {
 
-std::unexpected<Problem> lease_lost(const Session& session, const RunHold& hold) {
-  return fail(
-      Code::lease_lost,
-      fmt::format("this token does not hold the run {} of {} with fence {}: it has ended, or another runner has "
-                  "it. Stop the work, and write nothing of it",
-                  hold.run_id, session.key(), hold.fence));
-}
-
 // The durable kinds of events that a runner tells, and the members that are taken of them.
 struct EventKind {
   std::string_view name;
@@ -43,6 +35,7 @@ class EventsDecision {
     TRY(const auto* held, held_run(state_, session, command_.hold, context_.actor));
     run_ = *held;
     runs_ = state_.runs.find(session.key());
+    pending_ = unstored_text(*runs_, command_.pulse);
     TRY(const bool is_new, check_call());
     if (is_new) {
       for (std::size_t i = 0; i < command_.events.size(); ++i) TRY(take(session, command_.events[i], i));
@@ -176,7 +169,7 @@ class EventsDecision {
 
   // Stores all of a call, or nothing of it: its number and its text are then kept in memory.
   Result<void> tell_call(Session& session) {
-    const bool stores = !builder_.out.events.empty() || !command_.steered.empty() || command_.pulse.store_text;
+    const bool stores = !builder_.out.events.empty() || !command_.steered.empty() || command_.store_text;
     if (!stores) return {};
     store_text(session);
     if (command_.steered.empty()) return {};
@@ -228,22 +221,44 @@ class EventsDecision {
   DecisionBuilder builder_;
   Run run_{};
   const SessionRuns* runs_ = nullptr;
-  std::string pending_ = command_.pulse.text;  // said before, and not stored yet
-  std::string text_{};                         // said in this call, and not stored yet
-  std::string said_{};                         // all that was said in this call
+  std::string pending_{};  // said before, and not stored yet
+  std::string text_{};     // said in this call, and not stored yet
+  std::string said_{};     // all that was said in this call
   std::optional<std::size_t> stored_bytes_{}, stored_points_{};
   bool over_limit_ = false;
 };
 
 }  // namespace
 
+std::unexpected<Problem> lease_lost(std::string_view key, const RunHold& hold) {
+  return fail(
+      Code::lease_lost,
+      fmt::format("this token does not hold the run {} of {} with fence {}: it has ended, or another runner has "
+                  "it. Stop the work, and write nothing of it",
+                  hold.run_id, key, hold.fence));
+}
+
 Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,
                             std::string_view actor) {
   const SessionRuns* runs = state.runs.find(session.key());
   const bool held = runs != nullptr && runs->active && runs->active->id == hold.run_id && runs->fence == hold.fence &&
                     runs->active->token == actor;
-  if (!held) return lease_lost(session, hold);
+  if (!held) return lease_lost(session.key(), hold);
   return &*runs->active;
+}
+
+bool holds_run(const AgentState& state, const RunHold& hold, std::string_view actor) {
+  return std::ranges::any_of(state.runs.active(), [&](const std::string& key) {
+    const SessionRuns& runs = *state.runs.find(key);
+    return runs.active->id == hold.run_id && runs.fence == hold.fence && runs.active->token == actor;
+  });
+}
+
+bool has_finished(const AgentState& state, const Session& session, const RunHold& hold, std::string_view actor) {
+  const SessionRuns* runs = state.runs.find(session.key());
+  const Finished* finished = runs == nullptr ? nullptr : runs->find_finished(hold.run_id);
+  return finished != nullptr && finished->fence == hold.fence && finished->token == actor &&
+         runs->find_ended(hold.run_id) != nullptr;
 }
 
 Result<void> check_no_active_run(const AgentState& state, const Session& session) {
@@ -267,12 +282,9 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
   TRY(const auto there, resolve(state, command.target));
   Session session = *there;
   const SessionRuns* runs = state.runs.find(session.key());
-  if (runs != nullptr && runs->finished && runs->finished->run_id == command.hold.run_id &&
-      runs->finished->fence == command.hold.fence) {
-    if (const std::string* ended = runs->find_ended(command.hold.run_id)) {
-      builder.out.body = *ended;
-      return std::move(builder.out);
-    }
+  if (has_finished(state, session, command.hold, context.actor)) {
+    builder.out.body = *runs->find_ended(command.hold.run_id);
+    return std::move(builder.out);
   }
   TRY(const auto* held, held_run(state, session, command.hold, context.actor));
   Run run = *held;
@@ -287,13 +299,6 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
              .steered = command.steered,
              .by_runner = true,
              .deliver = command.deliver.value_or(!run.reply_to.empty())};
-  const bool says = std::ranges::any_of(command.entries, [](const transcripts::NewEntry& entry) {
-    return entry.role == "assistant" &&
-           !transcripts::text_of(json::find(entry.body, "content").value_or("\"\"")).empty();
-  });
-  if (aborting && !says)
-    end.partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes) + held_text(command.pulse);
-  if (!command.pulse.held.empty()) log_delta(builder, session, run, held_text(command.pulse));
   TRY(end_active(builder, session, run, std::move(end), lines));
   if (builder.out.need) return std::move(builder.out);
   builder.out.body = run_json(session.key(), run);
@@ -346,8 +351,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   if (!runs->active || runs->active->id != command.hold.run_id || runs->fence != command.hold.fence)
     return std::move(builder.out);
   Run run = *runs->active;
-  RunEnd end{.stop_reason = "aborted",
-             .partial = partial_of(*runs, command.pulse, context.rules->runs.partial_bytes) + held_text(command.pulse)};
+  RunEnd end{.stop_reason = "aborted"};
   Run retry = run;
   retry.deleted.clear();
   std::erase_if(retry.input,

@@ -10,6 +10,7 @@
 #include "policy/entry_objects.hpp"
 #include "policy/entry_size.hpp"
 #include "policy/pointer.hpp"
+#include "policy/reset.hpp"
 #include "policy/runs/entry_fields.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
@@ -76,10 +77,7 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
     TRY(claim_session_id(builder, json::as_string(*id).value_or(""), key, there));
     if (builder.out.need) return {};
   }
-  return check_required(rules.require_fields, "", [&](const std::string& field) {
-    const std::string* value = value_of(edit, field);
-    return value != nullptr && *value != "null";
-  });
+  return {};
 }
 
 json::Edit replacing(const std::string& old, json::Edit entry) {
@@ -138,7 +136,8 @@ Result<Decision> decide(const AgentState& state, const CreateSession& command, c
       named_type != nullptr ? json::as_string(*named_type).value_or("") : std::string(store::parse_key(key).chat_type);
   if (policy::wants_intro(chat_type) && value_of(edit, policy::intro_field) == nullptr)
     edit.put(std::string(policy::intro_field), "true");
-  TRY(auto session, create_session(builder, key, session_id, std::move(edit), adopts ? "adopt" : "api", "/entry"));
+  TRY(auto session,
+      create_session(builder, key, session_id, std::move(edit), adopts ? "adopt" : "api", "/entry", &command.entry));
   return answer_session(builder, session, 201);
 }
 
@@ -160,12 +159,16 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   TRY(check_channels(there, context, edit));
   TRY(check_whole_entry(builder, there, key, command.sees, edit));
   if (builder.out.need) return std::move(builder.out);
+  TRY(check_required(context.rules->require_fields, "", [&](const std::string& field) {
+    const std::string* value = value_of(edit, field);
+    return value != nullptr && *value != "null";
+  }));
   if (there == nullptr) {
     const std::string* id = value_of(edit, "sessionId");
     const std::string session_id = id != nullptr ? json::as_string(*id).value_or("") : fresh_session_id(state, context);
     TRY(runs::check_binding("{}", edit, ""));
     TRY(inherit_policy_in_put(state, key, context, edit));
-    TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", ""));
+    TRY(auto session, create_session(builder, key, session_id, std::move(edit), "import", "", &command.entry));
     return answer_session(builder, session, 201);
   }
   TRY(resolve(state, {.key = there->key(), .if_match = command.target.if_match}));
@@ -177,6 +180,15 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
   json::Edit changes = changes_of(json::Index(*old), std::move(edit), same_bytes);
   if (only_tells_creation(changes, session)) changes = {};
+  if (const std::string* id = value_of(changes, "sessionId")) {  // another conversation: as a reset
+    for (std::string& field : policy::reset_edit(*old, true).unset)
+      if (policy::read_only(field) && value_of(changes, field) == nullptr) changes.remove(std::move(field));
+    TRY(check_entry_growth(builder, *old, json::apply(*old, changes), ""));
+    TRY(reset_session(builder, session,
+                      {.reason = "put", .session_id = json::as_string(*id).value_or(""), .entry = changes}));
+    if (builder.out.need) return std::move(builder.out);
+    return answer_session(builder, session, 200);
+  }
   TRY(change_entry(builder, session, std::move(changes)));
   return answer_edited(builder, std::move(session));
 }

@@ -119,7 +119,8 @@ Result<Decision> decide(const AgentState& state, const SpawnSession& command, co
     const auto of_parent = json::find(*parent.entry(), field);
     if (of_parent && value_of(edit, field) == nullptr) edit.put(field, std::string(*of_parent));
   }
-  TRY(auto session, create_session(builder, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry"));
+  TRY(auto session, create_session(builder, key, fresh_session_id(state, context), std::move(edit), "spawn", "/entry",
+                                   &command.entry));
   return answer_session(builder, session, 201);
 }
 

@@ -83,6 +83,7 @@ struct Sight {
 struct RunHold {
   std::string run_id{};
   std::uint64_t fence = 0;
+  friend bool operator==(const RunHold&, const RunHold&) = default;
 };
 
 // Requests of clients that hold until they are taken back.
@@ -114,9 +115,12 @@ struct Context {
   // Empty: none is known.
   std::function<std::optional<MessagePlace>(const std::string& name, std::string_view key, std::uint64_t after)>
       find_echo{};
+  // Returns what is kept in memory of the active run of a session. Empty: nothing is.
+  std::function<RunPulse(const std::string& agent, const std::string& key, const RunHold& hold)> pulse_of{};
   // Returns whether a message of this platform name is being committed. Empty: none is.
   std::function<bool(const std::string& name)> is_coming_in{};
-  const EarlyChanges* early = nullptr;  // that messages take; null: those of the state
+  const KeyPolicies* policies = nullptr;  // of the agent's keys; null: those of the state
+  const EarlyChanges* early = nullptr;    // that messages take; null: those of the state
   // The reply to the first telling of an inbound message, which addressed nobody; it is told again, or edited, and does
   // now. Null: it is new, or has addressed the agent before.
   const std::string* told_before = nullptr;

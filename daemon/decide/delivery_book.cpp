@@ -40,6 +40,12 @@ const Delivery* DeliveryBook::find_under_way(std::string_view key,
   return nullptr;
 }
 
+bool DeliveryBook::has_unsent(std::string_view key) const {
+  const std::string beginning = std::string(key) + "\n";
+  const auto first = conversations_.lower_bound(beginning);
+  return first != conversations_.end() && first->first.starts_with(beginning);
+}
+
 DeliveryBook::Counts DeliveryBook::counts() const {
   return {.pending = unsent_by_age_.size() - leased_,
           .leased = leased_,

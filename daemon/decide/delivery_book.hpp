@@ -30,6 +30,8 @@ class DeliveryBook {
   // Of a session's unsent deliveries that a bridge has claimed, the first of each conversation counting, one that
   // `is_it` says yes to. Null: none. Asks about 100 at most.
   const Delivery* find_under_way(std::string_view key, const std::function<bool(const Delivery&)>& is_it) const;
+  // Returns whether a session has a delivery that is not sent yet.
+  bool has_unsent(std::string_view key) const;
   // The delivery of each conversation of a session that may be handed out: its oldest unsent one, unless one of it is
   // leased. By order; a retry may still have to wait (next_at).
   const std::set<std::pair<std::uint64_t, std::string>>& heads() const { return heads_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/decide/needs.hpp"
+#include "daemon/decide/run_steps.hpp"
 #include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
@@ -17,6 +18,7 @@ void create(DecisionBuilder& builder, const std::string& key, const sessions::Ra
   json::Edit chosen;
   if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
     chosen.put_int("createdAt", given != 0 ? given : builder.context().now);
+  if (const auto* kept = policy_of(builder, key)) keep_policy(*kept, *entry, chosen);
   json::ObjectWriter data;
   data.raw("entry", json::apply(*entry, chosen));
   data.string("reason", "external");
@@ -24,11 +26,14 @@ void create(DecisionBuilder& builder, const std::string& key, const sessions::Ra
 }
 
 // A new session id means that the foreign program reset the session. Readers of the transcript must learn that.
-void update(DecisionBuilder& builder, const Session& ours, const json::Edit& edit) {
+void update(DecisionBuilder& builder, const Session& ours, json::Edit edit) {
   Session session = ours;
+  if (const auto* kept = policy_of(builder, ours.key())) keep_policy(*kept, json::apply(*ours.entry(), edit), edit);
+  if (edit.empty()) return;
   Session after = ours;
   after.edit(edit);
   if (after.session_id == ours.session_id) return builder.update(session, edit);
+  drop_runs(builder, session, "another program has reset the session");
   builder.update(session, edit, journal::EventType::session_reset,
                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
 }
@@ -61,16 +66,15 @@ Decision decide_foreign_change(const AgentState& state, const sessions::ForeignC
     const Session* ours = state.find_key(entry.key);
     if (ours == nullptr || ours->key() != entry.key) {
       create(builder, entry.key, entry.entry);
-    } else if (const json::Edit edit = sessions::merge_entry("{}", *ours->entry(), *entry.entry); !edit.empty()) {
-      update(builder, *ours, edit);
+    } else {
+      update(builder, *ours, sessions::merge_entry("{}", *ours->entry(), *entry.entry));
     }
     name(entry.key);
   }
   for (const auto& entry : change.updated) {
     const Session* ours = state.find_key(entry.key);
     if (ours == nullptr || ours->key() != entry.key) continue;  // we deleted it after they had read it
-    const json::Edit edit = sessions::merge_entry(*entry.base, *ours->entry(), *entry.theirs);
-    if (!edit.empty()) update(builder, *ours, edit);
+    update(builder, *ours, sessions::merge_entry(*entry.base, *ours->entry(), *entry.theirs));
     name(entry.key);
   }
   for (const std::string& key : change.deleted) {

@@ -22,8 +22,8 @@ namespace {
 const Session* bearer(const AgentState& state, const std::string& id) {
   if (const Session* session = state.find(id)) return session;
   if (const Session* session = state.find_key(key_of_id(state, id))) return session;
-  const auto owner = state.owner_of(store::transcript_file(id, ""));
-  return owner ? owner->session : nullptr;
+  if (const auto owner = state.owner_of(store::transcript_file(id, ""))) return owner->session;
+  return state.owner_of_topic_file(id);
 }
 
 const AgentState& whole_state(const DecisionBuilder& builder) {

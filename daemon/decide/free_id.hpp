@@ -1,6 +1,6 @@
 // Decides which session ids are free: one rule for create, import, inbound, spawn and reset.
 //   - An id is taken if a session has it: as its id, in the key agent:<a>:session:<id>, or in the name of its
-//     transcript.
+//     transcript, also if that is the name of a topic's.
 //   - If only files without an entry have the id, it is free for tokens that see the whole agent: they may adopt the
 //     files.
 //   - If only archives have the id, it is free for tokens that see every one of these archives, and for the key that

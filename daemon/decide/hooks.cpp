@@ -24,7 +24,8 @@ void put_call(json::ObjectWriter& data, const HookCall& call) {
 // Returns the kind of opening that the first run of a session begins when nothing else is known of the session.
 std::string_view first_source(const Session& session) {
   const std::string_view before = json::find(*session.entry_with_old_counters(), "previousSessions").value_or("");
-  return before.contains('{') ? "clear" : "startup";
+  if (before.contains('{')) return "clear";
+  return json::find(*session.entry_with_old_counters(), "forkedFrom") ? "fork" : "startup";
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ bool ask_hooks(DecisionBuilder& builder, const Session& session, const HookEvent
 
 void call_session_start(DecisionBuilder& builder, const Session& session, const Run& run) {
   const SessionRuns* runs = builder.state().runs.find(session.key());
-  if (runs != nullptr && runs->opening.is_open) return;
+  if (runs != nullptr && runs->opening.has_begun()) return;
   json::ObjectWriter input;
   input.string("source", runs == nullptr || runs->opening.next.empty() ? first_source(session) : runs->opening.next);
   call_hooks(builder, session, {.name = "SessionStart", .input = input.text(), .run_id = run.id, .topic = run.topic});

@@ -41,7 +41,7 @@ bool ask_hooks(DecisionBuilder& builder, const Session& session, const HookEvent
 // A member of an input: a text that is cut where it is long, and then says "truncated":true.
 void put_input(json::ObjectWriter& input, std::string_view name, std::string_view text);
 
-// Calls the handlers of SessionStart if the run that starts now opens the session.
+// Calls the handlers of SessionStart if the run that is about to start opens the session. Before UserPromptSubmit.
 void call_session_start(DecisionBuilder& builder, const Session& session, const Run& run);
 // Calls the handlers of Stop or StopFailure, if the run ended done or failed.
 void call_stop(DecisionBuilder& builder, const Session& session, const Run& run);

@@ -67,6 +67,11 @@ const Run* SessionRuns::find_queued(std::string_view id) const {
   return found == queued.end() ? nullptr : &*found;
 }
 
+const Finished* SessionRuns::find_finished(std::string_view id) const {
+  const auto found = std::ranges::find(finished, id, &Finished::run_id);
+  return found == finished.end() ? nullptr : &*found;
+}
+
 const std::string* SessionRuns::find_ended(std::string_view id) const {
   const auto found = std::ranges::find_if(
       ended, [id](const std::shared_ptr<const std::string>& run) { return json::string_at(*run, "runId") == id; });

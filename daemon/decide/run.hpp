@@ -79,20 +79,37 @@ struct Steered {
   std::string text{};
 };
 
-// The last run that its runner has finished: a repeated finish is answered as the first.
+// What is kept in memory of an active run, beside the book: calls and text that are not stored yet.
+struct RunPulse {
+  bool known = false;  // false after a restart: the runner may be ahead of what is stored
+  std::uint64_t calls = 0;
+  std::string text{};
+  // Holds back text of the runner that may be the beginning of a key (policy::redact_piece).
+  std::string held{}, held_reasoning{};
+  std::uint64_t since = 0;  // SessionRuns::text_seq when the text was said: what is stored later has it
+};
+
+// A run that its runner has finished: a repeated finish is answered as the first.
 struct Finished {
   std::string run_id{};
   std::uint64_t fence = 0;
+  std::string token{};  // empty: an earlier version did not keep it; its finish is repeated to nobody
 };
 
 // Tells what a session has open: from the first run after it was made, reset, restored or shut down, until it is shut
 // down.
 struct Opening {
   bool is_open = false;
-  std::string next{};    // the source of the next SessionStart; empty: as the entry says
+  std::string next{};    // the source of the SessionStart that is still to come; empty: none, or as the entry says
   std::string reason{};  // of the last shutdown
   std::int64_t shut_down_at = 0;
 
+  // The next run does not open it again.
+  bool has_begun() const { return is_open && next.empty(); }
+  void begin() {
+    is_open = true;
+    next.clear();
+  }
   bool is_known() const { return is_open || !next.empty() || shut_down_at != 0; }
 };
 
@@ -101,20 +118,22 @@ struct SessionRuns {
   // Rises by one with each lease. A write that names another one is refused.
   std::uint64_t fence = 0;
   std::optional<Run> active{};
-  std::string partial{};    // text that the active run has said since its last assistant entry, as far as it is stored
-  std::uint64_t calls = 0;  // the greatest `n` of an events call under this fence that is stored
+  std::string partial{};  // text that the active run has said since its last assistant entry, as far as it is stored
+  std::uint64_t text_seq = 0;  // of the event that last stored what the run has said; 0: none since it was loaded
+  std::uint64_t calls = 0;     // the greatest `n` of an events call under this fence that is stored
   std::vector<Steered> steered{};
   std::deque<Run> queued{};                                // in the order in which they are handed out
   std::vector<runs::Overflow> overflows{};                 // what the full queue has dropped, and no run was told
   std::deque<std::shared_ptr<const std::string>> ended{};  // as the API shows them, the newest last
   std::string last_runner{};
-  std::optional<Finished> finished{};
+  std::vector<Finished> finished{};  // of `ended`
   ApprovalList approvals{};
   Opening opening{};
 
   const Run* find_queued(std::string_view id) const;
   // Null: nothing was dropped of which a run is to be told.
   const runs::Overflow* overflow_for(const Run& run) const;
+  const Finished* find_finished(std::string_view id) const;  // null: no runner has finished it, as far back as kept
   // Null: no run has ended under this id, as far back as they are kept.
   const std::string* find_ended(std::string_view id) const;
   bool is_empty() const {

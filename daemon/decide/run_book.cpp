@@ -55,13 +55,20 @@ std::string stored_session(const SessionRuns& runs) {
     out.raw("opening", opening.text());
   }
   if (!runs.last_runner.empty()) out.string("lastRunner", runs.last_runner);
-  if (runs.finished) {
-    json::ObjectWriter finished;
-    finished.string("runId", runs.finished->run_id);
-    finished.integer("fence", static_cast<std::int64_t>(runs.finished->fence));
-    out.raw("finished", finished.text());
-  }
+  put_list("finished", runs.finished, [](const Finished& finished) {
+    json::ObjectWriter each;
+    each.string("runId", finished.run_id);
+    each.integer("fence", static_cast<std::int64_t>(finished.fence));
+    each.string("token", finished.token);
+    return each.text();
+  });
   return out.text();
+}
+
+Finished read_finished(std::string_view text) {
+  return {.run_id = text_at(text, "runId"),
+          .fence = static_cast<std::uint64_t>(number(json::find(text, "fence"))),
+          .token = text_at(text, "token")};
 }
 
 SessionRuns read_session(std::string_view text) {
@@ -88,9 +95,9 @@ SessionRuns read_session(std::string_view text) {
                     .reason = text_at(*opening, "reason"),
                     .shut_down_at = number(json::find(*opening, "shutDownAt"))};
   runs.last_runner = members.string_at("lastRunner").value_or("");
-  if (const auto finished = members.find("finished"))
-    runs.finished = Finished{.run_id = text_at(*finished, "runId"),
-                             .fence = static_cast<std::uint64_t>(number(json::find(*finished, "fence")))};
+  const auto finished = members.find("finished").value_or("[]");
+  if (json::kind(finished) == json::Kind::object) runs.finished.push_back(read_finished(finished));  // earlier versions
+  for (const std::string_view each : json::elements(finished)) runs.finished.push_back(read_finished(each));
   return runs;
 }
 
@@ -141,6 +148,13 @@ void change_input(SessionRuns& runs, const journal::Event& event) {
              steered != runs.steered.end()) {
     steered->text = text;
   }
+}
+
+// The source of the next SessionStart of a session that was made by this event; empty: as its entry says.
+std::string_view source_after(std::string_view created) {
+  const std::string reason = text_at(created, "reason");
+  const bool has_messages = number(json::find(json::find(created, "entry").value_or("{}"), "messageCount")) > 0;
+  return reason == "restore" || (reason == "import" && has_messages) ? "resume" : "";
 }
 
 // Takes off what the runner has confirmed.
@@ -195,12 +209,14 @@ std::uint64_t RunBook::next_fence(std::string_view key) const {
   return 1 + (runs == nullptr || runs->fence == 0 ? fence_floor_ : runs->fence);
 }
 
-void RunBook::list_as_waiting(const std::string& key) {
+void RunBook::list_open(const std::string& key) {
   if (const auto listed = waiting_since_.find(key); listed != waiting_since_.end()) {
     waiting_.erase({listed->second, key});
     waiting_since_.erase(listed);
   }
+  active_.erase(key);
   const SessionRuns* runs = find(key);
+  if (runs != nullptr && runs->active) active_.insert(key);
   if (runs == nullptr || runs->active || runs->queued.empty()) return;
   const std::int64_t since = runs->queued.front().created_at;
   waiting_.emplace(since, key);
@@ -226,14 +242,13 @@ void RunBook::start(SessionRuns& runs, const std::string& key, const json::Index
   runs.steered.clear();
   if (const auto* told = runs.overflow_for(run); told != nullptr && data.find("overflowTold"))
     runs.overflows.erase(runs.overflows.begin() + (told - runs.overflows.data()));
-  runs.opening.is_open = true;
-  runs.opening.next.clear();
+  runs.opening.begin();
   runs.active = std::move(run);
 }
 
 void RunBook::finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run) {
   if (runs.active && runs.active->id == run.id) {
-    if (data.find("byRunner")) runs.finished = Finished{.run_id = run.id, .fence = runs.fence};
+    if (data.find("byRunner")) runs.finished.push_back({run.id, runs.fence, runs.active->token});
     runs.active.reset();
     runs.partial.clear();
     runs.steered.clear();
@@ -245,6 +260,9 @@ void RunBook::finish(SessionRuns& runs, const std::string& key, const json::Inde
   ++ended_;
   const std::size_t most = ended_ > most_ended ? 1 : keep_;  // a full book keeps the last of each session
   while (runs.ended.size() > most) {
+    std::erase_if(runs.finished, [id = text_at(*runs.ended.front(), "runId")](const Finished& finished) {
+      return finished.run_id == id;
+    });
     runs.ended.pop_front();
     --ended_;
   }
@@ -259,12 +277,13 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     if (found == sessions_.end() || !found->second.active || event.envelope.seq <= seq_) return;
     if (!json::find(event.data, "saidByRun")) return;
     found->second.partial.clear();
+    found->second.text_seq = event.envelope.seq;
   } else if (type == EventType::session_reset || type == EventType::context_cleared) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
     found->second.overflows.clear();
     found->second.opening.is_open = false;
-    found->second.opening.next = "clear";
+    found->second.opening.next = text_at(event.data, "reason") == "import" ? "resume" : "clear";
   } else if (type == EventType::topic_deleted) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
@@ -278,8 +297,15 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
                               .reason = text_at(shutdown, "reason"),
                               .shut_down_at = json::int_at(shutdown, "at").value_or(0)};
   } else if (type == EventType::session_created) {
-    if (event.envelope.seq <= seq_ || json::string_at(event.data, "reason") != "restore") return;
-    sessions_[key].opening.next = "resume";
+    const std::string_view source = source_after(event.data);
+    if (event.envelope.seq <= seq_ || source.empty()) return;
+    sessions_[key].opening.next = source;
+  } else if (type == EventType::session_resumed) {
+    if (event.envelope.seq <= seq_) return;
+    if (Opening& opening = sessions_[key].opening; opening.next.empty()) opening.next = "resume";
+  } else if (type == EventType::hook_called) {
+    if (event.envelope.seq <= seq_ || json::string_at(event.data, "event") != "SessionStart") return;
+    sessions_[key].opening.begin();
   } else if (type == EventType::message_edited || type == EventType::message_deleted) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
@@ -290,7 +316,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     fence_floor_ = std::max(fence_floor_, found->second.fence);
     ended_ -= found->second.ended.size();
     sessions_.erase(found);
-    list_as_waiting(key);
+    list_open(key);
   } else if (!is_of_runs(type) || event.envelope.seq <= seq_) {
     return;
   } else {
@@ -315,6 +341,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
         if (!data.find("text")) break;
         runs.partial.resize(std::min(runs.partial.size(), static_cast<std::size_t>(number(data.find("atByte")))));
         runs.partial += data.string_at("text").value_or("");
+        runs.text_seq = event.envelope.seq;
         break;
       case EventType::step_started:
         if (!runs.active) break;
@@ -337,7 +364,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     if (const auto calls = data.find("n")) runs.calls = static_cast<std::uint64_t>(number(calls));
     if (const auto confirmed = data.find("steered")) confirm(runs, *confirmed);
     take_dropped(runs, data);
-    list_as_waiting(key);
+    list_open(key);
   }
   seq_ = event.envelope.seq;
   dirty_ = true;
@@ -370,7 +397,7 @@ Result<RunBook> RunBook::from_json(std::string_view text) {
     const std::string key = json::unescape(member.name);
     SessionRuns& runs = book.sessions_[key] = read_session(member.value);
     book.ended_ += runs.ended.size();
-    book.list_as_waiting(key);
+    book.list_open(key);
   }
   return book;
 }

@@ -24,6 +24,10 @@ class RunBook {
   // The runs of a session with this key; null: it never had one.
   const SessionRuns* find(std::string_view key) const;
   const Sessions& sessions() const { return sessions_; }
+  // The keys of the sessions with an active run.
+  const std::set<std::string, std::less<>>& active() const { return active_; }
+  // Returns whether a run is active or waits.
+  bool has_open() const { return !active_.empty() || !waiting_.empty(); }
   // The fence that the next lease of a session gets.
   std::uint64_t next_fence(std::string_view key) const;
   // The sessions whose first queued run may be handed out: (createdAt of that run, key), the oldest first. Those with
@@ -51,11 +55,12 @@ class RunBook {
   void start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
   void finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
   static void queue(SessionRuns& runs, Run run);
-  void list_as_waiting(const std::string& key);
+  void list_open(const std::string& key);  // in waiting_ or active_, as its runs are now
 
   Sessions sessions_{};
   std::set<std::pair<std::int64_t, std::string>> waiting_{};
   std::map<std::string, std::int64_t, std::less<>> waiting_since_{};  // by key, as in waiting_
+  std::set<std::string, std::less<>> active_{};                       // keys of sessions with an active run
   // No lease had a greater fence whose session is gone: a key that is made anew goes on from here.
   std::uint64_t fence_floor_ = 0;
   std::uint64_t seq_ = 0;

@@ -43,16 +43,6 @@ struct ClaimRun {
   Asking hooks{};  // UserPromptSubmit
 };
 
-// Kept in memory of an active run, beside the book: calls and text that are not stored yet.
-struct RunPulse {
-  bool known = false;  // false after a restart: the runner may be ahead of what is stored
-  std::uint64_t calls = 0;
-  std::string text{};
-  bool store_text = false;  // now, and not with a later call
-  // Holds back text of the runner that may be the beginning of a key (policy::redact_piece).
-  std::string held{}, held_reasoning{};
-};
-
 struct RunEvent {
   std::string type{};
   std::string body{};  // raw JSON object, as the client sent it
@@ -64,6 +54,7 @@ struct RunEvents {
   std::vector<RunEvent> events{};
   std::vector<std::string> steered{};  // entry ids that the runner has taken
   RunPulse pulse{};
+  bool store_text = false;  // now, and not with a later call
   std::string instance{}, request_id{};
 };
 
@@ -77,7 +68,6 @@ struct FinishRun {
   std::string usage{};  // raw JSON object
   std::vector<std::string> steered{};
   std::optional<bool> deliver{};  // nothing: if the run has a replyTo
-  RunPulse pulse{};
 };
 
 struct AbortRun {
@@ -91,7 +81,6 @@ struct EndRun {
   Target target{};
   RunHold hold{};  // fence 0: a queued run
   enum class Why : std::uint8_t { lease_lost, idle_timeout, abort_grace, too_old } why = Why::lease_lost;
-  RunPulse pulse{};
 };
 
 Result<Decision> decide(const AgentState& state, const StartRun& command, const Context& context,
@@ -111,9 +100,18 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
 runs::ModelChoice model_of_next_run(const Session& session, const std::string& agent, const runs::Settings& settings,
                                     runs::ModelNames request);
 
+// The problem of a write that names a lease which this token does not have, of the session `key`.
+std::unexpected<Problem> lease_lost(std::string_view key, const RunHold& hold);
+
 // lease_lost unless this token (`actor`) holds this lease of the session.
 Result<const Run*> held_run(const AgentState& state, const Session& session, const RunHold& hold,
                             std::string_view actor);
+
+// Returns whether this token holds this lease of some session of the agent.
+bool holds_run(const AgentState& state, const RunHold& hold, std::string_view actor);
+
+// Returns whether this token has ended the run by this lease, and the run is kept: its finish is answered as before.
+bool has_finished(const AgentState& state, const Session& session, const RunHold& hold, std::string_view actor);
 
 // session_busy if the session has an active run: with runs.exclusive only its runner writes what is the agent's.
 Result<void> check_no_active_run(const AgentState& state, const Session& session);

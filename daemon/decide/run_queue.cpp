@@ -93,6 +93,7 @@ class Queue {
       run.id = waiting.id;
       run.created_at = waiting.created_at;
       run.age_created_at = waiting.age_created_at;
+      run.ready_at = std::min(run.ready_at, latest_start(run.created_at));
       run.input.insert(run.input.begin(), waiting.input.begin() + lost_by(waiting), waiting.input.end());
     }
     emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());  // with the texts of the new inputs
@@ -105,6 +106,10 @@ class Queue {
   void record_lost() {
     const auto end = shortened_->input.begin() + lost_by(*shortened_);
     decide::record_lost(builder_, session_, *shortened_, {shortened_->input.begin(), end}, full_);
+  }
+  // However fast more input comes, the run that collects it is handed out then.
+  std::int64_t latest_start(std::int64_t first_input) const {
+    return first_input + builder_.context().rules->runs.queue_max_wait_ms;
   }
   std::ptrdiff_t lost_by(const Run& run) const { return &run == shortened_ ? static_cast<std::ptrdiff_t>(lost_) : 0; }
   // A run without the inputs that it has lost.
@@ -177,7 +182,9 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   run.reply_to = input.reply_to;
   run.created_at = now;
   run.age_created_at = builder.context().age_now;
-  run.ready_at = now + runs::debounce_of(rules, rules.mode);
+  const bool is_idle = active == nullptr && (runs == nullptr || runs->queued.empty());
+  const std::int64_t most = builder.context().rules->runs.queue_max_wait_ms;
+  run.ready_at = is_idle ? now : now + std::min(runs::debounce_of(rules, rules.mode), most);
   run.collects = rules.mode == runs::QueueMode::collect;
   run.origin = step == BusyStep::interrupt ? runs::Origin::interrupt : runs::Origin::queued;
   run.input = input.ids;

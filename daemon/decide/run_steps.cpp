@@ -107,6 +107,17 @@ std::string said_in(const transcripts::NewEntry& entry) {
   return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
 }
 
+// What is kept in memory of the active run.
+RunPulse pulse_of(const DecisionBuilder& builder, const Session& session, const SessionRuns& runs) {
+  if (!builder.context().pulse_of) return {};
+  return builder.context().pulse_of(builder.state().id(), session.key(), {runs.active->id, runs.fence});
+}
+
+// Returns the text that is held back, without keys; a commit that is on its way may tell it.
+std::string held_in(const SessionRuns& runs, const RunPulse& pulse) {
+  return runs.text_seq > pulse.since ? std::string() : held_text(pulse);
+}
+
 // Denies the open approvals of a run that ends.
 void end_approvals(DecisionBuilder& builder, const Session& session, const Run& run) {
   for (Approval approval : builder.state().runs.find(session.key())->approvals.all()) {
@@ -164,14 +175,25 @@ Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<S
   return run;
 }
 
+std::string_view unstored_text(const SessionRuns& runs, const RunPulse& pulse) {
+  return runs.text_seq > pulse.since ? std::string_view() : pulse.text;
+}
+
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes) {
-  std::string text = runs.partial + pulse.text;
+  std::string text = runs.partial;
+  text += unstored_text(runs, pulse);
   if (text.size() > most_bytes) text.resize(store::utf8_prefix(text, most_bytes));
   return text;
 }
 
 std::string held_text(const RunPulse& pulse) {
   return pulse.held.empty() ? std::string() : policy::redacted_text(pulse.held);
+}
+
+std::string said_by(const DecisionBuilder& builder, const Session& session) {
+  const SessionRuns& runs = *builder.state().runs.find(session.key());
+  const RunPulse pulse = pulse_of(builder, session, runs);
+  return partial_of(runs, pulse, builder.context().rules->runs.partial_bytes) + held_in(runs, pulse);
 }
 
 void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit,
@@ -219,7 +241,6 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
   edit.put("activeRun", active.text());
   edit.remove("endedAt");
   edit.remove("runtimeMs");
-  call_session_start(builder, session, run);
   emit_run(builder, session, journal::EventType::run_started, run, std::move(edit), more);
 }
 
@@ -252,6 +273,9 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     return is_in(end.steered, each.entry_id) ||
            std::ranges::any_of(runs.queued, [&](const Run& queued) { return is_in(queued.input, each.entry_id); });
   });
+  if (!end.partial)
+    if (const std::string held = held_in(runs, pulse_of(builder, session, runs)); !held.empty())
+      log_delta(builder, session, run, held);
   run.status = end.status;
   run.ended_at = builder.context().now;
   run.stop_reason = end.stop_reason;
@@ -271,10 +295,12 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
     run.response = std::move(said);
     answer = at;
   }
-  if (!end.partial.empty()) {
+  const bool keeps_partial = !end.by_runner || (run.status == RunStatus::interrupted && !answer);
+  if (!end.partial) end.partial = keeps_partial ? said_by(builder, session) : std::string();
+  if (!end.partial->empty()) {
     answer = append.entries.size();
-    append.entries.push_back(partial_entry(end.partial));
-    run.response = end.partial;
+    append.entries.push_back(partial_entry(*end.partial));
+    run.response = *end.partial;
   }
   append.entries.push_back(record_of(run, end.usage, end.retried));
   AppendResult appended;
@@ -361,7 +387,7 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
   if (runs == nullptr) return {};
   if (runs->active && (!topic || runs->active->topic == topic)) {
     Run run = *runs->active;
-    RunEnd end{.stop_reason = "aborted", .error = run_error("session_reset", why), .partial = runs->partial};
+    RunEnd end{.stop_reason = "aborted", .error = run_error("session_reset", why)};
     for (const Steered& each : runs->steered) end.steered.push_back(each.entry_id);  // nothing of it goes on
     TRY(end_active(builder, session, run, std::move(end), FetchedLines{}));
     if (builder.out.need) return {};
@@ -371,6 +397,25 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
     if (!topic || run.topic == topic) ended.push_back(run);
   end_queued(builder, session, std::move(ended), RunStatus::dropped, run_error("session_reset", why));
   return {};
+}
+
+void drop_runs(DecisionBuilder& builder, Session& session, std::string_view why) {
+  const SessionRuns* runs = builder.state().runs.find(session.key());
+  if (runs == nullptr) return;
+  const auto end = [&](Run run, RunStatus status) {
+    run.status = status;
+    run.ended_at = builder.context().now;
+    run.stop_reason = "aborted";
+    run.error = run_error("session_reset", why);
+    return run;
+  };
+  if (runs->active) {
+    const Run run = end(*runs->active, RunStatus::interrupted);
+    end_approvals(builder, session, run);
+    emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, "", run.ended_at));
+  }
+  for (const Run& queued : runs->queued)
+    emit_run(builder, session, journal::EventType::run_finished, end(queued, RunStatus::dropped));
 }
 
 std::optional<std::string> turn_limit(const Session& session, const json::Index& entry, const Rules& rules) {

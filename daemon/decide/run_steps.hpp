@@ -22,7 +22,8 @@ struct RunEnd {
   std::string stop_reason{};
   std::string error{};                           // raw JSON object; empty: none
   std::vector<transcripts::NewEntry> entries{};  // that its runner ends with
-  std::string partial{};                         // text of its last answer that no entry has; it becomes one
+  std::optional<std::string> partial{};          // text of its last answer that no entry has: it becomes one. Nothing:
+                                                 // said_by(), unless its runner ends it with an answer
   std::string usage{};                           // raw JSON object of the whole run; empty: none
   std::vector<std::string> steered{};            // entry ids that its runner has taken
   bool by_runner = false;
@@ -53,14 +54,22 @@ void take_steered_off_queue(DecisionBuilder& builder, Session& session, const st
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
                      const std::optional<std::string>& topic = {});
 
+// The same where nothing can be appended, since another program has put another conversation in the place of this one:
+// only events tell of it.
+void drop_runs(DecisionBuilder& builder, Session& session, std::string_view why);
+
 // Emits approval.resolved with what `edit` sets in the session's entry.
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
                    const std::optional<std::string>& topic, json::Edit edit = {});
 
 // {"code":…,"message":…}
 std::string run_error(std::string_view code, std::string_view message);
+// Returns what is said by a pulse and not stored yet: while the commit that stores it is on its way, nothing.
+std::string_view unstored_text(const SessionRuns& runs, const RunPulse& pulse);
 // The text that a run has said and that no entry has: what is stored, then what is in memory.
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
+// Returns all that the active run of a session has said and that no entry has, as it is kept now.
+std::string said_by(const DecisionBuilder& builder, const Session& session);
 // Returns the text that was held back (RunPulse::held), without keys.
 std::string held_text(const RunPulse& pulse);
 // Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.

@@ -140,6 +140,8 @@ void Session::take_field(std::string_view field, std::string_view value) {
     has_first_message = json::kind(value) == json::Kind::string;
   else if (field == "copiedFrom")
     copied_from = read_copied_from(value);
+  else if (field == "guardrails" || field == "turnCap")
+    has_policy = true;
   else if (field == "needs")
     needs = json::kind(value) == json::Kind::array && value != "[]" ? value : "";
 }
@@ -153,6 +155,7 @@ void Session::read_fields() {
   const std::int64_t chosen = std::exchange(created_at, 0);
   updated_at = 0;
   ephemeral = false;
+  has_policy = false;
   has_first_message = false;
   context_tokens = 0;
   std::string legacy_channel;

@@ -70,6 +70,7 @@ class Session : public Counters, public Linked, public Times {
   std::uint64_t rev = 0;
   std::int64_t context_tokens = 0;  // contextTokens: its model's window; 0: the entry does not say
   bool ephemeral = false;
+  bool has_policy = false;         // it may name guardrails or a turnCap
   bool has_first_message = false;  // firstMessage: how the conversation began
 
   // Journal seq of the last event that changed it; 0: none since the agent was loaded. Reads wait until it is durable.

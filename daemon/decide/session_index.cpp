@@ -85,11 +85,20 @@ std::vector<const Session*> SessionIndex::copies(std::string_view session_id) co
   return out;
 }
 
+namespace {
+
+// The file that the entry names as its transcript, whether or not it may be that.
+std::string_view named_file(const Session& session) {
+  return std::string_view(session.session_file).substr(session.session_file.find_last_of('/') + 1);
+}
+
+}  // namespace
+
 std::string SessionIndex::file_of(const Session& session, const std::optional<std::string>& topic) {
   const std::string own = session.own_topic();
   if (topic && *topic != own) return store::transcript_file(session.session_id, *topic);
   if (!session.session_file.empty()) {
-    const std::string base = session.session_file.substr(session.session_file.find_last_of('/') + 1);
+    const std::string base(named_file(session));
     if (base.ends_with(".jsonl") &&
         (store::check_session_id(base) || store::topic_of_file(session.session_id, base) == own))
       return base;
@@ -170,6 +179,12 @@ void SessionIndex::replace(Session& session, Session edited) {
   link(session);
 }
 
+const Session* SessionIndex::owner_of_topic_file(std::string_view session_id) const {
+  const std::string beginning = std::string(session_id).append(topic_mark);
+  const auto found = by_file_.lower_bound(beginning);
+  return found != by_file_.end() && found->first.starts_with(beginning) ? found->second : nullptr;
+}
+
 void SessionIndex::link(Session& session) {
   session.linked_bytes = session.entry()->size();
   entry_bytes_ += session.linked_bytes;
@@ -179,7 +194,7 @@ void SessionIndex::link(Session& session) {
   if (!session.slug.empty()) by_slug_.emplace(session.slug, &session);
   if (!session.spawned_by.empty()) by_parent_.emplace(store::folded_key(session.spawned_by), &session);
   for (const std::string& origin : session.copied_from) by_origin_.emplace(origin, &session);
-  if (!session.session_file.empty()) by_file_.emplace(file_of(session, {}), &session);
+  if (!session.session_file.empty()) by_file_.emplace(named_file(session), &session);
 }
 
 void SessionIndex::unlink(Session& session) {
@@ -190,7 +205,7 @@ void SessionIndex::unlink(Session& session) {
   if (!session.slug.empty()) erase_pair(by_slug_, session.slug, &session);
   if (!session.spawned_by.empty()) erase_pair(by_parent_, store::folded_key(session.spawned_by), &session);
   for (const std::string& origin : session.copied_from) by_origin_.erase({origin, &session});
-  if (!session.session_file.empty()) erase_pair(by_file_, file_of(session, {}), &session);
+  if (!session.session_file.empty()) erase_pair(by_file_, std::string(named_file(session)), &session);
 }
 
 }  // namespace sessiond::decide

@@ -66,6 +66,8 @@ class SessionIndex {
   static std::string file_of(const Session& session, const std::optional<std::string>& topic);
   // Finds the session whose own transcript (not a topic's) has this file name. Null if none.
   const Session* owner_of_own(std::string_view file) const;
+  // Finds a session whose sessionFile has the name of a topic's transcript of this session id. Null if none.
+  const Session* owner_of_topic_file(std::string_view session_id) const;
 
   // Below: for apply and for loading only.
   void reserve(std::size_t sessions);
@@ -89,8 +91,8 @@ class SessionIndex {
   StringMultimap<Session*> by_slug_;
   StringMultimap<Session*> by_parent_;                                 // by folded_key(spawnedBy)
   std::set<std::pair<std::string, Session*>, std::less<>> by_origin_;  // by each of copied_from
-  StringMultimap<Session*> by_file_;                                   // sessions that name a sessionFile, by file_of
-  StringMultimap<Session*> by_folded_;  // by folded_key(key), where the key is another; few
+  std::multimap<std::string, Session*, std::less<>> by_file_;  // by the name of their sessionFile, if they have one
+  StringMultimap<Session*> by_folded_;                         // by folded_key(key), where the key is another; few
   std::set<Session*, ByUpdated> by_updated_;
   std::map<std::string_view, Session*> by_name_;
   std::uint64_t next_order_ = 0;

@@ -132,12 +132,56 @@ void name_thread_file(const DecisionBuilder& builder, const std::string& key, co
   entry.put_string("sessionFile", sessions_dir() + store::transcript_file(session_id, ""));
 }
 
+const KeyPolicies::Policy* policy_of(const DecisionBuilder& builder, std::string_view key) {
+  const KeyPolicies* policies = builder.context().policies;
+  return (policies != nullptr ? *policies : builder.state().policies).find(builder.state().id(), key);
+}
+
+Result<void> check_guarded_as(const DecisionBuilder& builder, std::string_view key, std::string_view above) {
+  const KeyPolicies::Policy* kept = policy_of(builder, key);
+  const auto guardrails = json::find(above, "guardrails");
+  if (builder.context().sight.sets_policy || kept == nullptr || !guardrails || *guardrails == "null") return {};
+  json::Edit edit;
+  keep_policy(*kept, above, edit);
+  std::erase_if(edit.set, [](const auto& member) { return member.name != "guardrails"; });
+  std::erase_if(edit.unset, [](const auto& name) { return name != "guardrails"; });
+  return runs::check_keeps_policy(above, edit);
+}
+
+namespace {
+
+// Gives a session that is made what an operator allows under its key. Returns whether an operator has set what it has.
+Result<bool> give_policy(const DecisionBuilder& builder, const std::string& key, json::Edit& edit,
+                         const json::Edit* request) {
+  const bool sets = builder.context().sight.sets_policy;
+  json::Edit named;
+  if (request != nullptr)
+    std::ranges::copy_if(request->set, std::back_inserter(named.set), [](const json::Edit::Set& member) {
+      return std::ranges::find(runs::policy_fields, member.name) != runs::policy_fields.end();
+    });
+  const KeyPolicies::Policy* kept = policy_of(builder, key);
+  if (kept == nullptr)
+    return sets && std::ranges::any_of(runs::policy_fields,
+                                       [&edit](std::string_view field) { return value_of(edit, field) != nullptr; });
+  keep_policy(*kept, json::apply("{}", edit), edit);
+  if (!sets) TRY(runs::check_keeps_policy(json::apply("{}", edit), named));
+  for (json::Edit::Set& member : named.set) edit.put(member.name, std::move(member.value));
+  if (const std::string* parent = value_of(edit, "spawnedBy"))
+    if (const Session* above = builder.state().find_key(json::as_string(*parent).value_or("")))
+      TRY(check_guarded_as(builder, key, *above->entry()));
+  return true;
+}
+
+}  // namespace
+
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
-                               json::Edit edit, std::string_view reason, std::string_view pointer) {
+                               json::Edit edit, std::string_view reason, std::string_view pointer,
+                               const json::Edit* request) {
   if (const Session* there = builder.state().find_key(key))
     return fail(Code::session_exists, fmt::format("{} is already there", there->key()));
   const std::int64_t now = builder.context().now;
   TRY(check_room(builder));
+  TRY(const bool policy_is_set, give_policy(builder, key, edit, request));
   put_slug(builder, key, "{}", edit);
   json::Edit entry;
   entry.put_string("sessionId", session_id);
@@ -166,6 +210,7 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   json::ObjectWriter data;
   data.raw("entry", raw);
   data.string("reason", reason);
+  if (policy_is_set) data.boolean(policy_set_member, true);
   json::Edit rev;
   rev.put_int("rev", static_cast<std::int64_t>(builder.next_seq()));
   Session session(key, std::make_shared<const std::string>(json::apply(raw, rev)));

@@ -45,11 +45,21 @@ void name_thread_file(const DecisionBuilder& builder, const std::string& key, co
 // Makes a session with the session id, the times and then `edit`, and the slug of its name, which must name each member
 // once. Emits session.created. session_exists, validation_failed below `pointer` if a limit is reached,
 // sdk_session_taken; may set builder.out.need (claim_sdk_session).
+// The session gets the guardrails and the turnCap of its key (key_policies.hpp). `request`: the entry that a request
+// names, null if it names none: what it says of these counts, or is forbidden if they are others and the requester may
+// not set them. forbidden, too, if they are then not the guardrails of its parent.
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
-                               json::Edit edit, std::string_view reason, std::string_view pointer = "");
+                               json::Edit edit, std::string_view reason, std::string_view pointer = "",
+                               const json::Edit* request = nullptr);
+// What an operator allows under a key. Null: nothing was ever set.
+const KeyPolicies::Policy* policy_of(const DecisionBuilder& builder, std::string_view key);
+// forbidden if a session of this key would have other guardrails than `above`, the entry of its parent or its origin,
+// and the requester may not set them.
+Result<void> check_guarded_as(const DecisionBuilder& builder, std::string_view key, std::string_view above);
 
 // Checks the whole entry that a client gave for the session `key`, and normalises it to the form in which it is stored;
-// `there` is that session, or null. May set builder.out.need.
+// `there` is that session, or null. Fields of session.requireFields may be missing: an import has what the other
+// program had. May set builder.out.need.
 Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
                                json::Edit& entry);
 // Returns what makes the entry `old` that whole entry; what is read-only stays.

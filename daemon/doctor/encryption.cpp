@@ -65,7 +65,7 @@ class EncryptionCheck {
   // The folders of journal/ in which something that was said can stand.
   static bool holds_words(std::string_view folder) {
     return folder == "previous" || folder == "keys" || folder == "messages" || folder == "runs" || folder == "outbox" ||
-           folder == "kept" || folder == "early";
+           folder == "kept" || folder == "early" || folder == "policies";
   }
 
   void look_below(const fs::path& dir) {

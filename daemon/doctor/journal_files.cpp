@@ -48,7 +48,8 @@ class JournalFiles {
       if (file.name == "keys" || file.name == "messages") {
         look_at_keys(path, modes);
       } else if (file.name == "archives" || file.name == "ends" || file.name == "index" || file.name == "kept" ||
-                 file.name == "runs" || file.name == "outbox" || file.name == "last" || file.name == "early") {
+                 file.name == "runs" || file.name == "outbox" || file.name == "last" || file.name == "early" ||
+                 file.name == "policies") {
         count_folder(path, file.name, modes);
       } else if (file.name == "previous") {
         look_at_previous(path, modes);

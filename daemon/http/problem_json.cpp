@@ -42,6 +42,7 @@ constexpr auto statuses = [] {
       {lease_lost, 409},
       {out_of_order, 409},
       {run_exists, 409},
+      {hook_exists, 409},
       {turn_limit, 409},
       {cost_limit, 409},
       {queue_full, 409},

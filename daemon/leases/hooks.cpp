@@ -66,11 +66,18 @@ asio::awaitable<Result<void>> Hooks::change_now(Change how) {
   co_return Result<void>{};
 }
 
-asio::awaitable<Result<void>> Hooks::put(runs::Hook hook) {
-  return change([hook = std::move(hook)](runs::HookList& hooks) -> Result<void> {
-    if (hooks.find(hook.name) == nullptr && hooks.all().size() >= runs::HookList::most)
-      return fail_at("", fmt::format("there are {} hooks, as many as there may be", runs::HookList::most));
-    hooks.put(hook);
+asio::awaitable<Result<void>> Hooks::put(runs::Hook hook, std::function<bool(const runs::Hook&)> may_change) {
+  return change([hook = std::move(hook), may_change = std::move(may_change)](runs::HookList& hooks) -> Result<void> {
+    runs::Hook made = hook;
+    if (const runs::Hook* there = hooks.find(hook.name)) {
+      if (!may_change(*there)) return fail(Code::hook_exists, fmt::format("another has made a hook {}", hook.name));
+      made.owner = there->owner;
+    } else if (!hooks.has_room(hook.owner)) {
+      return fail_at("", fmt::format("there are {} hooks {}, as many as there may be",
+                                     hook.owner.empty() ? runs::HookList::most : runs::HookList::most_of_limited,
+                                     hook.owner.empty() ? "of tokens that see everything" : "of this token"));
+    }
+    hooks.put(std::move(made));
     return {};
   });
 }

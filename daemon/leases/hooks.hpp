@@ -37,8 +37,9 @@ class Hooks {
   void drain();                           // requests that wait are answered
 
   const runs::HookList& list() const { return *ledger_.parts().env.hooks; }
-  // Changes the list, once that is durable: with a hook of this name, or without it. validation_failed: too many.
-  asio::awaitable<Result<void>> put(runs::Hook hook);
+  // Changes the list, once that is durable: with a hook of this name, or without it. hook_exists: there is one of this
+  // name that the requester may not change; validation_failed: too many of the owner.
+  asio::awaitable<Result<void>> put(runs::Hook hook, std::function<bool(const runs::Hook&)> may_change);
   asio::awaitable<Result<void>> erase(std::string name);
 
   struct Call {

@@ -5,6 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 
+#include "daemon/decide/run_steps.hpp"
 #include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
@@ -40,7 +41,11 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
     : ledger_(ledger),
       on_ready_(std::move(on_ready)),
       timer_(ledger.parts().env.io),
-      background_(ledger.parts().env.io) {}
+      background_(ledger.parts().env.io) {
+  ledger_.set_pulse([this](const std::string& agent, const std::string& key, const decide::RunHold& hold) {
+    return pulse(agent, key, hold);
+  });
+}
 
 void Leases::start() {
   background_.run(take_up_open(ledger_,
@@ -61,6 +66,11 @@ asio::awaitable<void> Leases::stop() {
   stopping_ = true;
   timer_.cancel();
   co_await background_.wait_until_all_ended();
+  std::vector<std::pair<Place, decide::RunHold>> runs;  // copied: storing changes the map
+  for (const auto& [place, kept] : kept_)
+    if (!kept.pulse.text.empty() || !kept.pulse.held.empty()) runs.emplace_back(place, kept.hold);
+  for (auto& [place, hold] : runs) co_await store_text(std::move(place), std::move(hold), true);
+  ledger_.set_pulse({});
 }
 
 void Leases::wake(std::int64_t at) {
@@ -110,7 +120,8 @@ void Leases::see(const journal::Event& event) {
   const Place place{event.envelope.agent, event.envelope.key};
   if (type == EventType::message_appended) {  // what a runner says in an entry is no partial text any more
     const auto kept = kept_.find(place);
-    if (kept != kept_.end() && !kept->second.pulse.text.empty() && json::find(event.data, "saidByRun"))
+    if (kept != kept_.end() && !kept->second.pulse.text.empty() && json::find(event.data, "saidByRun") &&
+        kept->second.pulse.since < event.envelope.seq)
       kept->second.pulse.text.clear();
     return;
   }
@@ -169,7 +180,13 @@ decide::RunPulse Leases::pulse(const std::string& agent, const std::string& key,
   const auto kept = kept_.find({agent, key});
   const bool holds =
       kept != kept_.end() && kept->second.hold.run_id == hold.run_id && kept->second.hold.fence == hold.fence;
-  return holds ? kept->second.pulse : decide::RunPulse{};
+  return holds ? kept->second.pending.value_or(kept->second.pulse) : decide::RunPulse{};
+}
+
+void Leases::set_pending(const std::string& agent, const std::string& key, const decide::RunHold& hold,
+                         std::optional<decide::RunPulse> pulse) {
+  const auto kept = kept_.find({agent, key});
+  if (kept != kept_.end() && kept->second.hold == hold) kept->second.pending = std::move(pulse);
 }
 
 void Leases::renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call) {
@@ -177,6 +194,7 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
   if (found == kept_.end() || found->second.hold.run_id != hold.run_id || found->second.hold.fence != hold.fence)
     return;
   Kept& kept = found->second;
+  kept.pending.reset();
   const std::int64_t now = store::steady_ms();
   kept.lease_until = now + kept.lease_ms;
   if (kept.idle_until != 0 && call.speaks) kept.idle_until = now + kept.idle_ms;
@@ -190,6 +208,10 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
     kept.pulse.text.clear();
     kept.store_at = 0;
   }
+  const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, key);
+  const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
+  if (runs != nullptr && runs->text_seq > kept.pulse.since) kept.pulse.text.clear();  // it is being stored
+  if (runs != nullptr) kept.pulse.since = runs->text_seq;
   if (call.said.empty()) return;
   const std::uint64_t most = ledger_.rules().runs.partial_bytes;
   if (kept.pulse.text.size() < most) kept.pulse.text += call.said;
@@ -286,7 +308,7 @@ std::string Leases::token_of(const Place& place) const {
 asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::EndRun::Why why) {
   const auto& [agent, key] = place;
   const auto turn = co_await turns_.take(agent, hold.run_id, token_of(place));
-  decide::EndRun command{.target = {.key = key}, .hold = hold, .why = why, .pulse = pulse(agent, key, hold)};
+  decide::EndRun command{.target = {.key = key}, .hold = hold, .why = why};
   ledger::Requester by{.actor = "sessiond"};
   by.in_memory = ledger_.parts().memory.holding(agent, key) != nullptr;
   bool renewed = false;  // while the commit waited
@@ -326,19 +348,22 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
 }
 
 // Stores what the runner has said, as a call of the runner that says nothing more.
-asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold) {
+asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold, bool with_held) {
   const auto& [agent, key] = place;
   const auto turn = co_await turns_.take(agent, hold.run_id, token_of(place));
   const auto kept = kept_.find(place);
-  if (kept == kept_.end() || kept->second.hold.run_id != hold.run_id || kept->second.pulse.text.empty()) co_return;
+  if (kept == kept_.end() || kept->second.hold.run_id != hold.run_id) co_return;
+  if (kept->second.pulse.text.empty() && !(with_held && !kept->second.pulse.held.empty())) co_return;
   const std::string token = kept->second.token;
   std::size_t taken = 0;
-  const auto decide = [this, &place, &hold, &taken](const decide::AgentState& state, const decide::Context& context,
-                                                    const decide::FetchedLines& lines) {
+  const auto decide = [this, &place, &hold, &taken, with_held](const decide::AgentState& state,
+                                                               const decide::Context& context,
+                                                               const decide::FetchedLines& lines) {
     decide::RunEvents command{.target = {.key = place.second}, .hold = hold};
     command.pulse = pulse(place.first, place.second, hold);
-    command.pulse.store_text = true;
+    command.store_text = true;
     taken = command.pulse.text.size();
+    if (with_held) command.pulse.text += decide::held_text(command.pulse);
     return decide::decide(state, command, context, lines);
   };
   ledger::Requester by{.actor = token};
@@ -346,9 +371,13 @@ asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold) {
   const auto done = co_await ledger_.commit(agent, std::move(by), decide);
   const auto now = kept_.find(place);
   if (!done || now == kept_.end() || now->second.hold.run_id != hold.run_id) co_return;
-  std::string& text = now->second.pulse.text;
-  text.erase(0, std::min(taken, text.size()));
-  if (text.empty()) now->second.store_at = 0;
+  decide::RunPulse& pulse = now->second.pulse;
+  pulse.text.erase(0, std::min(taken, pulse.text.size()));
+  if (with_held) pulse.held.clear();
+  const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, key);
+  if (const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key))
+    pulse.since = runs->text_seq;
+  if (pulse.text.empty()) now->second.store_at = 0;
 }
 
 }  // namespace sessiond::leases

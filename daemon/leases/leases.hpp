@@ -33,7 +33,7 @@ class Leases {
   Leases(ledger::Ledger& ledger, OnReady on_ready);
 
   void start();                           // takes up the runs of before
-  asio::awaitable<void> stop();           // ends nothing
+  asio::awaitable<void> stop();           // ends nothing: what runners said is stored
   void see(const journal::Event& event);  // that became durable
 
   // A call about a run takes its turn before it is decided (turns.hpp).
@@ -52,6 +52,10 @@ class Leases {
     std::optional<std::string> held{}, held_reasoning{};
   };
   void renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call);
+  // A call was decided, and waits until that is durable: what it leaves behind counts from now on. Nothing: it was
+  // refused after all. renew() ends it, too.
+  void set_pending(const std::string& agent, const std::string& key, const decide::RunHold& hold,
+                   std::optional<decide::RunPulse> pulse);
   // For /metrics. Counts begin with the daemon.
   struct Counters {
     std::size_t active = 0, queued = 0;
@@ -76,7 +80,8 @@ class Leases {
     std::int64_t grace_until = 0;  // 0: nobody has stopped it
     std::int64_t store_at = 0;     // 0: all that was said is stored
     decide::RunPulse pulse{};
-    std::int64_t again_at = 0;  // it could not be ended: not before this time. 0: it may be
+    std::optional<decide::RunPulse> pending{};  // what it will be when a call that was decided is durable
+    std::int64_t again_at = 0;                  // it could not be ended: not before this time. 0: it may be
     bool ending = false;
   };
   struct Queued {
@@ -91,7 +96,7 @@ class Leases {
   std::int64_t look(std::int64_t now);             // ends and stores what is due; returns when the next is
   std::string token_of(const Place& place) const;  // of the active run; empty: there is none
   asio::awaitable<void> end(Place place, decide::RunHold hold, decide::EndRun::Why why);
-  asio::awaitable<void> store_text(Place place, decide::RunHold hold);
+  asio::awaitable<void> store_text(Place place, decide::RunHold hold, bool with_held = false);
   void wake(std::int64_t at);
 
   ledger::Ledger& ledger_;

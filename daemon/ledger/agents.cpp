@@ -8,6 +8,7 @@
 #include <cassert>
 #include <filesystem>
 
+#include "daemon/decide/protection.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/sessions/entry_history.hpp"
@@ -316,15 +317,16 @@ void Agents::unload_idle(std::uint64_t seq) {
     if (found == agents_.end() || !found->second->state) continue;
     decide::AgentState& state = *found->second->state;
     const decide::TranscriptEnd* end = state.transcripts.find(file);
-    if (end != nullptr && end->last_seq > commits_.durable()) {
+    const decide::Session* session = state.owner_of_own(file);
+    const bool works = session != nullptr && !decide::work_in(state, *session).empty();
+    if (works || (end != nullptr && end->last_seq > commits_.durable())) {
       readers_.touch(id, file);
       continue;
     }
     readers_.unload(id, file);
     if (end == nullptr) continue;
     state.transcripts.forget(file);
-    if (const decide::Session* session = state.owner_of_own(file))
-      notices_.released(id, *session, env_.lineage.of(state, *session));
+    if (session != nullptr) notices_.released(id, *session, env_.lineage.of(state, *session));
   }
 }
 
@@ -335,7 +337,8 @@ void Agents::unload(const std::string& id, std::uint64_t seq) {
   agent->touched = 0;
   const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
                     !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
-                    agent->state->is_dirty() || !agent->degraded.empty() || agent->state->last_seq > seq;
+                    agent->state->is_dirty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
+                    agent->state->runs.has_open() || agent->state->policies.has_passing();
   if (busy || !agent->waiting.empty()) return;
   for (const auto& [file, end] : agent->state->transcripts.all())
     if (const decide::Session* session = agent->state->owner_of_own(file))

@@ -100,6 +100,10 @@ std::filesystem::path early_file(const Paths& paths, std::string_view agent) {
   return paths.journal_dir() / "early" / (std::string(agent) + ".json");
 }
 
+std::filesystem::path policies_file(const Paths& paths, std::string_view agent) {
+  return paths.journal_dir() / "policies" / (std::string(agent) + ".json");
+}
+
 std::filesystem::path last_session_file(const Paths& paths, std::string_view agent) {
   return paths.agents_dir() / agent / "last_session";
 }
@@ -148,6 +152,11 @@ Result<void> read_books(decide::AgentState& state, const Paths& paths, const jou
                                                    "the last sessions are those that the journal tells of", repairs));
   TRY(state.early, read_book<decide::EarlyChanges>(early_file(paths, id), false, id, journal,
                                                    "early changes are those that the journal tells of", repairs));
+  TRY(state.policies, read_book<decide::KeyPolicies>(policies_file(paths, id), false, id, journal,
+                                                     "guardrails of keys without a session are those that the journal "
+                                                     "tells of",
+                                                     repairs));
+  for (const auto& [key, session] : state.by_name()) state.policies.take(id, *session);
   return {};
 }
 
@@ -186,6 +195,7 @@ ChangedBooks take_changed_books(decide::AgentState& state) {
   if (state.deliveries.is_dirty()) books.deliveries = state.deliveries.to_json();
   if (state.last_used.is_dirty()) books.last_used = state.last_used.to_json();
   if (state.early.is_dirty()) books.early = state.early.to_json();
+  if (state.policies.is_dirty()) books.policies = state.policies.to_json();
   return books;
 }
 
@@ -194,6 +204,7 @@ void take_again(decide::AgentState& state, const ChangedBooks& books) {
   if (books.deliveries) state.deliveries.mark_dirty();
   if (books.last_used) state.last_used.mark_dirty();
   if (books.early) state.early.mark_dirty();
+  if (books.policies) state.policies.mark_dirty();
 }
 
 Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBooks books) {
@@ -212,6 +223,10 @@ Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBo
   if (books.early) {
     TRY(write(early_file(paths, agent), std::move(*books.early)));
     store::fault_point("early.written");
+  }
+  if (books.policies) {
+    TRY(write(policies_file(paths, agent), std::move(*books.policies)));
+    store::fault_point("policies.written");
   }
   return {};
 }

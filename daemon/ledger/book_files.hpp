@@ -1,8 +1,9 @@
 // journal/runs/<agent>.json keeps the runs of an agent (decide/run_book.hpp), and journal/outbox/<agent>.json its
 // deliveries (decide/delivery_book.hpp), journal/last/<agent>.json which sessions people used last
 // (decide/last_used.hpp), journal/early/<agent>.json what is told of messages that have not come
-// (decide/early_changes.hpp): one line with a checksum each, written whole with each checkpoint in which
-// they changed. They lie beside the journal and not in the agent's folder, which foreign programs clean up.
+// (decide/early_changes.hpp), journal/policies/<agent>.json what operators allow under keys (decide/key_policies.hpp):
+// one line with a checksum each, written whole with each checkpoint in which they changed. They lie beside the journal
+// and not in the agent's folder, which foreign programs clean up.
 //
 // journal/adoptions says which deliveries are kept (decide/adoptions.hpp). It is written when that changes, before
 // it holds. journal/hooks has the handlers that clients have made (policy/runs/hooks.hpp). All of this blocks.
@@ -29,6 +30,7 @@ std::filesystem::path runs_file(const Paths& paths, std::string_view agent);
 std::filesystem::path outbox_file(const Paths& paths, std::string_view agent);
 std::filesystem::path last_used_file(const Paths& paths, std::string_view agent);
 std::filesystem::path early_file(const Paths& paths, std::string_view agent);
+std::filesystem::path policies_file(const Paths& paths, std::string_view agent);
 // agents/<agent>/last_session: the id of the session that was used last, for scripts. Never read.
 std::filesystem::path last_session_file(const Paths& paths, std::string_view agent);
 std::filesystem::path adoptions_file(const Paths& paths);
@@ -58,7 +60,7 @@ bool may_have_open_deliveries(const std::filesystem::path& file, bool known);
 
 // The texts of those books of an agent that have changed since they were taken last.
 struct ChangedBooks {
-  std::optional<std::string> runs{}, deliveries{}, last_used{}, early{};
+  std::optional<std::string> runs{}, deliveries{}, last_used{}, early{}, policies{};
 };
 ChangedBooks take_changed_books(decide::AgentState& state);
 // They are to be taken again: they were not written.

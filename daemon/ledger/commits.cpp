@@ -37,6 +37,7 @@ decide::Context Commits::context(std::string_view actor, std::string_view source
           .ids = &ids_,
           .lineage = &env_.lineage,
           .oldest_seq = journal_->oldest(),
+          .pulse_of = env_.pulse_of,
           .orders = {.adoptions = env_.adoptions.get(), .hooks = env_.hooks.get()}};
 }
 

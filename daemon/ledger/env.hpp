@@ -85,6 +85,9 @@ struct LedgerEnv {
   bool stopping = false;
   // Called with events that have no seq: open streams get them, and nothing keeps them. Empty: there are no streams.
   std::function<void(std::vector<journal::Event>)> on_passing_events{};
+  // What is kept in memory of an active run; leases::Leases sets it. Empty: nothing is.
+  std::function<decide::RunPulse(const std::string& agent, const std::string& key, const decide::RunHold& hold)>
+      pulse_of{};
   runtime::OneThread loop{};                  // asserted by the parts
   std::map<std::string, int> lock_waiters{};  // requests that wait for a foreign lock, by the file that it locks
 };

@@ -177,6 +177,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
                                 const decide::FetchedLines& lines) {
       decide::Context now = context;
       now.early = &durable->early;
+      now.policies = &durable->policies;
       return again(state, now, lines);
     };
     CO_TRY(auto decision, parts.memory.decide(agent, intent.actor, with_early, facts));
@@ -192,6 +193,8 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     }
     for (const std::string& id : decision.early_taken) parts.agents.find_or_add(agent).state->early.forget(id);
     keep_sent(parts, decision, intent.actor, under, in_flight);
+    for (const journal::Event& event : decision.events)
+      parts.agents.find_or_add(agent).state->policies.apply_passing(event);
     parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
     if (told_before && !intent.message.is_edit) co_return duplicate(decision.body, false);
     co_return Reply{.status = decision.status,
@@ -380,6 +383,17 @@ std::string Ledger::as_of(std::uint64_t last_seq) const {
   std::string id;
   id.reserve(epoch.size() + 1 + seq.size());
   return id.append(epoch).append("-").append(seq.data(), seq.size());
+}
+
+std::optional<std::string> Ledger::hidden_name(std::string_view named_agent, std::string_view key_or_id) const {
+  if (parts_.memory.is_unused()) return {};
+  if (named_agent.empty()) named_agent = store::parse_key(key_or_id).agent;
+  const std::string agent = store::normalize_agent_id(named_agent).value_or("");
+  if (!parts_.memory.had(agent, key_or_id)) return {};
+  const decide::AgentState* memory = parts_.memory.of(agent);
+  const decide::AgentState* state = loaded_state(parts_, agent, key_or_id);
+  if (state != memory && state != nullptr && state->find(key_or_id) != nullptr) return {};
+  return "ephemeral:" + parts_.env.lineage.tag(agent, key_or_id);
 }
 
 void Ledger::drain() {

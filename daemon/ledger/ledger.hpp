@@ -156,6 +156,13 @@ class Ledger {
     on_events_ = std::move(durable);
     parts_.env.on_passing_events = std::move(passing);
   }
+  // `pulse_of` tells decisions what is kept in memory of an active run.
+  void set_pulse(std::function<decide::RunPulse(const std::string&, const std::string&, const decide::RunHold&)> of) {
+    parts_.env.pulse_of = std::move(of);
+  }
+  // Returns a keyed hash where a key or id names an ephemeral session, or one that was there lately. Nothing: it does
+  // not. Without an agent it is the key's.
+  std::optional<std::string> hidden_name(std::string_view agent, std::string_view key_or_id) const;
   // To read how a part stands; never an agent's state, which show() shows (tests/includes.py).
   const LedgerParts& parts() const { return parts_; }
 

@@ -8,6 +8,7 @@
 #include "daemon/decide/apply.hpp"
 #include "daemon/runtime/log.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -22,6 +23,10 @@ std::vector<std::string> files_of(const decide::AgentState& state, const decide:
   if (const auto* topics = state.transcripts.topics(session.session_id))
     for (const std::string& topic : *topics) files.push_back(decide::AgentState::file_of(session, topic));
   return files;
+}
+
+std::string gone_name(std::string_view agent, std::string_view name) {
+  return std::string(agent).append("\n").append(name);
 }
 
 // An event as streams get it: without a seq.
@@ -54,6 +59,21 @@ const decide::AgentState* MemorySessions::of(std::string_view agent) const {
 const decide::AgentState* MemorySessions::holding(std::string_view agent, std::string_view name) const {
   const decide::AgentState* state = of(agent);
   return state == nullptr || state->find(name) == nullptr ? nullptr : state;
+}
+
+bool MemorySessions::had(std::string_view agent, std::string_view name) const {
+  return holding(agent, name) != nullptr || gone_.contains(gone_name(agent, store::folded_key(name))) ||
+         gone_.contains(gone_name(agent, name));
+}
+
+void MemorySessions::note_gone(const std::string& agent, std::string_view name) {
+  constexpr std::size_t most = 10'000;
+  std::string noted = gone_name(agent, name);
+  if (!gone_.insert(noted).second) return;
+  gone_order_.push_back(std::move(noted));
+  if (gone_order_.size() <= most) return;
+  gone_.erase(gone_order_.front());
+  gone_order_.pop_front();
 }
 
 std::vector<std::string> MemorySessions::agents() const {
@@ -203,6 +223,10 @@ void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
     return session == nullptr ? std::vector<std::string>() : files_of(agent.state, *session);
   };
   const std::vector<std::string> before = files();
+  if (event.envelope.type == journal::EventType::session_deleted) {
+    note_gone(agent.state.id(), store::folded_key(event.envelope.key));
+    note_gone(agent.state.id(), event.envelope.session_id);
+  }
   decide::apply(agent.state, event);
   const std::vector<std::string> after = files();
   const bool cleared = event.envelope.type == journal::EventType::context_cleared;
@@ -214,6 +238,7 @@ void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
   agent.state.dirty.clear();
   agent.state.changed_by_us.clear();
   agent.state.archives = {};
+  agent.state.policies = {};  // the durable state has them (apply_passing)
 }
 
 void MemorySessions::apply(const std::string& agent, const decide::Decision& decision,

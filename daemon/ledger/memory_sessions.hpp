@@ -35,7 +35,10 @@ class MemorySessions {
   const decide::AgentState* of(std::string_view agent) const;
   // The same, if it has a session of this name: a key in any spelling, or a session id.
   const decide::AgentState* holding(std::string_view agent, std::string_view name) const;
-  std::vector<std::string> agents() const;  // that have ephemeral sessions
+  // Returns whether an ephemeral session has this name, or had it lately: a key in any spelling, or a session id.
+  bool had(std::string_view agent, std::string_view name) const;
+  bool is_unused() const { return agents_.empty() && gone_.empty(); }  // there is, and lately was, no ephemeral session
+  std::vector<std::string> agents() const;                             // that have ephemeral sessions
   // Null: the session has no messages there. Valid until the next commit.
   const transcripts::MemoryTranscript* transcript(std::string_view agent, std::string_view file) const;
   const answers::Answer* find_answer(const answers::Digest& scope) const;
@@ -80,12 +83,15 @@ class MemorySessions {
   void remove_oldest();
   void remove(Agent& agent, const decide::Session& session, std::string_view reason);
   void forget_deleted();
+  void note_gone(const std::string& agent, std::string_view name);
 
   LedgerEnv& env_;
   Commits& commits_;
   std::map<std::string, Agent, std::less<>> agents_{};
   std::map<answers::Digest, KeptAnswer> answers_{};  // by scope
   std::deque<answers::Digest> answer_order_{};       // the oldest first; also of answers that are gone
+  std::set<std::string, std::less<>> gone_{};  // names of the last sessions that are gone: <agent>\n<folded key or id>
+  std::deque<std::string> gone_order_{};       // the oldest first
   std::uint64_t line_bytes_ = 0;
   std::uint64_t answer_bytes_ = 0;
   std::uint64_t next_seq_ = 1;  // of their events, for the versions of entries; no client sees it

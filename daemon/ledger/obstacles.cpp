@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::array single_files{"CHECKPOINT", "adoptions", "EPOCH",     "clock",  "cursor.key",
                                   "hooks",      "logouts",   "retention", "tickets"};
-constexpr std::array folders{"archives", "early",    "ends",   "index",    "keys",
-                             "kept",     "messages", "outbox", "previous", "runs"};
-constexpr std::array flat_folders{"archives", "early",  "ends",     "keys",
-                                  "messages", "outbox", "previous", "runs"};  // that hold files and nothing else
+constexpr std::array folders{"archives", "early",    "ends",   "index",    "keys",     "kept",
+                             "last",     "messages", "outbox", "policies", "previous", "runs"};
+constexpr std::array flat_folders{"archives", "early",    "ends",     "keys", "last", "messages",
+                                  "outbox",   "policies", "previous", "runs"};  // that hold files and nothing else
 
 bool is_ours(const fs::path& path) {
   const fs::path ending = path.extension();

@@ -11,8 +11,8 @@
 namespace sessiond::ledger {
 
 // The folders in journal/.
-inline constexpr std::array<std::string_view, 11> journal_folders{
-    "archives", "early", "ends", "index", "kept", "keys", "last", "messages", "outbox", "previous", "runs"};
+inline constexpr std::array<std::string_view, 12> journal_folders{
+    "archives", "early", "ends", "index", "kept", "keys", "last", "messages", "outbox", "policies", "previous", "runs"};
 
 class Paths {
  public:

@@ -121,7 +121,7 @@ Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
     taken = take_folder(cut, "journal/", journal, Depth::flat, [&](const fs::path& file) {
       return file != checkpoint && !is_made_again(file.native()) && !is_segment(file) && !journal::is_torn_name(file);
     });
-  for (const std::string folder : {"early", "keys", "last", "messages", "outbox", "previous", "runs"}) {
+  for (const std::string folder : {"early", "keys", "last", "messages", "outbox", "policies", "previous", "runs"}) {
     if (!taken) return taken;
     taken = take_folder(cut, "journal/" + folder + "/", journal / folder, Depth::flat,
                         [](const fs::path& file) { return !is_made_again(file.native()); });

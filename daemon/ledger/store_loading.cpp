@@ -126,6 +126,21 @@ void undo_foreign_changes(decide::AgentState& state, const sessions::ForeignChan
   }
 }
 
+// Notes entries that say something else than what an operator allows under their keys: the store was written while
+// nobody could tell by whom.
+void note_other_policies(const decide::AgentState& state, std::optional<sessions::ForeignChange>& foreign) {
+  for (const auto& [key, kept] : state.policies.all()) {
+    const decide::Session* session = state.find_key(key);
+    json::Edit edit;
+    if (session == nullptr || !decide::keep_policy(kept.policy, *session->entry(), edit)) continue;
+    if (!foreign) foreign.emplace();
+    const auto is_it = [&](const auto& entry) { return entry.key == session->key(); };
+    if (std::ranges::none_of(foreign->updated, is_it))
+      foreign->updated.push_back(
+          {.key = session->key(), .edit = {}, .base = session->entry(), .theirs = session->entry()});
+  }
+}
+
 // Moves a temporary file into journal/kept: it may hold the only copy of a foreign program's version.
 void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vector<std::string>& told) {
   const auto kept = paths.journal_dir() / "kept" / store::time_for_names() / relative(paths, temp);
@@ -253,13 +268,16 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     if (event.envelope.seq <= request.known_to) had_sessions = loaded.state->size() != 0;
   }));
   own.remove_own(loaded.foreign);
+  note_other_policies(*loaded.state, loaded.foreign);
   if (report.vanished && (!had_sessions || loaded.state->size() == 0)) {  // it was never written, or no session is left
     report.rebuilt = false;
     loaded.file->accept_absent();
     loaded.repairs.clear();
     auto deliveries = std::move(loaded.state->deliveries);  // they do not end with their sessions
+    auto policies = std::move(loaded.state->policies);
     loaded.state = std::make_shared<decide::AgentState>(id);
     loaded.state->deliveries = std::move(deliveries);
+    loaded.state->policies = std::move(policies);
     loaded.state->runs.keep(config.work.runs.keep);
     find_files(*loaded.state, dir, std::move(records), store, paths.sessions_dir(id), left, nullptr);
     TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));

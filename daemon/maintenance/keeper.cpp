@@ -36,7 +36,7 @@ std::filesystem::path file_of(const ledger::Ledger& ledger) {
 }  // namespace
 
 Keeper::Keeper(ledger::Ledger& ledger, const config::Config& config, Blobs& blobs,
-               std::function<asio::awaitable<Streamed>()> streamed)
+               std::function<asio::awaitable<decide::Streamed>()> streamed)
     : ledger_(ledger),
       config_(config),
       blobs_(blobs),
@@ -92,8 +92,9 @@ asio::awaitable<void> Keeper::look() {
 asio::awaitable<Result<void>> Keeper::look_at(std::string agent) {
   const Visit visit(ledger_, agent);
   const config::Config::Maintenance limits = config_.session.maintenance;  // a reload may change it meanwhile
-  Protection protection{.preserve = limits.preserve, .streamed = co_await streamed_()};
-  CO_TRY(auto selected, co_await select(ledger_, agent, limits_of(config_.session), std::move(protection)));
+  const decide::Protection protection{
+      .preserve = limits.preserve, .streamed = co_await streamed_(), .main_key = ledger_.rules().routing.main_key};
+  CO_TRY(auto selected, co_await select(ledger_, agent, limits_of(config_.session), protection));
   std::vector<Taken>& reached = selected.taken;
 
   Notices before = std::exchange(notices_[agent], {});
@@ -111,7 +112,7 @@ asio::awaitable<Result<void>> Keeper::look_at(std::string agent) {
     return named == notices.of(one).end() || now() - named->second.at < limits.notice_ms;
   });
   if (reached.empty()) co_return Result<void>{};
-  const auto done = co_await take(ledger_, "sessiond", reached);
+  const auto done = co_await take(ledger_, "sessiond", reached, protection);
   for (const Taken& one : reached) notices.of(one).erase(name_of(one));
   if (!reached.empty()) log::info("maintained", {{"agent", agent}, {"count", reached.size()}});
   co_return done;

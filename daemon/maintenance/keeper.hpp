@@ -30,7 +30,7 @@ class Keeper {
  public:
   // `config` may change while this lives; reconfigured() is called then. Reads the file: blocks.
   Keeper(ledger::Ledger& ledger, const config::Config& config, Blobs& blobs,
-         std::function<asio::awaitable<Streamed>()> streamed);
+         std::function<asio::awaitable<decide::Streamed>()> streamed);
 
   void start();                  // looks from now on
   asio::awaitable<void> stop();  // ends a look that is under way
@@ -61,7 +61,7 @@ class Keeper {
   ledger::Ledger& ledger_;
   const config::Config& config_;
   Blobs& blobs_;
-  std::function<asio::awaitable<Streamed>()> streamed_;
+  std::function<asio::awaitable<decide::Streamed>()> streamed_;
   asio::steady_timer timer_;
   ledger::Background background_;
   bool stopping_ = false;

@@ -67,12 +67,14 @@ Taken taken_of(const std::string& agent, Stock& stock, const policy::Selection::
   return taken;
 }
 
-Result<decide::Decision> decide_one(const Taken& one, const decide::AgentState& state, const decide::Context& context) {
+Result<decide::Decision> decide_one(const Taken& one, const decide::Protection& protection,
+                                    const decide::AgentState& state, const decide::Context& context) {
   const std::string reason(policy::name(one.reason));
   switch (one.kind) {
     case Taken::Kind::session:
       return decide::decide(state,
                             decide::PruneSession{.key = one.key,
+                                                 .protection = &protection,
                                                  .last_seq = one.last_seq,
                                                  .updated_at = one.updated_at,
                                                  .reason = reason,
@@ -92,10 +94,11 @@ Result<decide::Decision> decide_one(const Taken& one, const decide::AgentState& 
   return decide::Decision{};
 }
 
-// Returns whether it went. `one` outlives the call.
-asio::awaitable<Result<bool>> take_one(ledger::Ledger& ledger, std::string actor, const Taken& one) {
-  const auto decided = [&one](const decide::AgentState& state, const decide::Context& context,
-                              const decide::FetchedLines&) { return decide_one(one, state, context); };
+// Returns whether it went. `one` and `protection` outlive the call.
+asio::awaitable<Result<bool>> take_one(ledger::Ledger& ledger, std::string actor, const Taken& one,
+                                       const decide::Protection& protection) {
+  const auto decided = [&](const decide::AgentState& state, const decide::Context& context,
+                           const decide::FetchedLines&) { return decide_one(one, protection, state, context); };
   CO_TRY(const auto reply, co_await ledger.commit(one.agent, {.actor = std::move(actor)}, decided));
   co_return reply.status == 204;
 }
@@ -103,13 +106,13 @@ asio::awaitable<Result<bool>> take_one(ledger::Ledger& ledger, std::string actor
 // Takes those in [begin, end) side by side, so that they share a batch of the journal. Notes in `went` which went.
 asio::awaitable<Result<void>> take_some(ledger::Ledger& ledger, const std::string& actor,
                                         const std::vector<Taken>& taken, std::size_t begin, std::size_t end,
-                                        std::vector<bool>& went) {
+                                        const decide::Protection& protection, std::vector<bool>& went) {
   asio::io_context& io = ledger.parts().env.io;
   asio::steady_timer all(io, asio::steady_timer::time_point::max());
   std::size_t running = end - begin;
   Result<void> outcome;
   for (std::size_t at = begin; at < end; ++at) {
-    asio::co_spawn(io, take_one(ledger, actor, taken[at]),
+    asio::co_spawn(io, take_one(ledger, actor, taken[at], protection),
                    [&, at](const std::exception_ptr& thrown, const Result<bool>& done) {
                      if (thrown) std::rethrow_exception(thrown);
                      went[at] = done && *done;
@@ -134,7 +137,7 @@ policy::RetentionLimits limits_of(const config::Config::Session& config) {
 }
 
 asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string agent, policy::RetentionLimits limits,
-                                         Protection protection) {
+                                         const decide::Protection& protection) {
   CO_TRY(auto stock, co_await take_stock(ledger, agent, protection));
   co_return co_await runtime::run_on(
       ledger.parts().env.disk.get_executor(), [agent, limits, stock = std::move(stock)]() mutable -> Result<Selected> {
@@ -149,7 +152,8 @@ asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string age
       });
 }
 
-asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken) {
+asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken,
+                                   const decide::Protection& protection) {
   std::vector<bool> went(taken.size());
   Result<void> done;
   for (std::size_t begin = 0; begin < taken.size(); begin += taken_at_once) {
@@ -163,8 +167,8 @@ asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, st
       break;
     }
     // A session that cannot be archived keeps none of the others.
-    const auto some =
-        co_await take_some(ledger, actor, taken, begin, std::min(begin + taken_at_once, taken.size()), went);
+    const auto some = co_await take_some(ledger, actor, taken, begin, std::min(begin + taken_at_once, taken.size()),
+                                         protection, went);
     const auto written = co_await checkpointer.write_until(agent, ledger.parts().commits.durable());
     co_await checkpointer.let_go(agent);
     if (done) done = some ? written : some;

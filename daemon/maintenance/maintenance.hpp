@@ -57,7 +57,7 @@ struct Taken {
 };
 struct Kept {
   std::string agent, key;
-  std::string_view because;  // main, children, stream, pinned or preserve
+  std::string_view because;  // decide::Protection::keeps
 };
 struct Selected {
   std::vector<Taken> taken{};
@@ -68,9 +68,10 @@ policy::RetentionLimits limits_of(const config::Config::Session& config);
 
 // Selects what the limits reach of one agent. Errors: those of Ledger::show.
 asio::awaitable<Result<Selected>> select(ledger::Ledger& ledger, std::string agent, policy::RetentionLimits limits,
-                                         Protection protection);
+                                         const decide::Protection& protection);
 // Takes what was selected of one agent; afterwards `taken` holds only what went. Errors: those of Checkpointer::hold
 // and Ledger::commit.
-asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken);
+asio::awaitable<Result<void>> take(ledger::Ledger& ledger, std::string actor, std::vector<Taken>& taken,
+                                   const decide::Protection& protection);
 
 }  // namespace sessiond::maintenance

@@ -20,24 +20,9 @@
 namespace sessiond::maintenance {
 namespace {
 
-std::string_view protection_of(const Protection& protection, const std::string& main_key,
-                               const decide::AgentState& state, const decide::Session& session) {
-  const std::string& key = session.key();
-  if (store::same_key(key, main_key)) return "main";
-  if (protection.streamed.contains({state.id(), key})) return "stream";
-  if (std::ranges::any_of(protection.preserve,
-                          [&key](const std::string& prefix) { return store::key_begins_with(key, prefix); }))
-    return "preserve";
-  const auto pinned = json::find(*session.entry_with_old_counters(), "pinnedAt");
-  if (pinned && *pinned != "null") return "pinned";
-  if (!state.children(key).empty()) return "children";
-  return {};
-}
-
 // Copies sessions from the key `from` on, some of them. Returns the key to go on with; nothing: that was all.
-std::optional<std::string> copy_sessions(const Protection& protection, const std::string& main_key,
-                                         const decide::AgentState& state, const std::string& from,
-                                         std::vector<StockedSession>& out) {
+std::optional<std::string> copy_sessions(const decide::Protection& protection, const decide::AgentState& state,
+                                         const std::string& from, std::vector<StockedSession>& out) {
   std::size_t count = 0;
   std::size_t read = 0;  // bytes of entries
   const auto& all = state.by_name();
@@ -51,7 +36,7 @@ std::optional<std::string> copy_sessions(const Protection& protection, const std
                    .last_interaction = session.last_interaction_at.value_or(session.updated_at),
                    .last_seq = session.last_seq,
                    .updated_at = session.updated_at,
-                   .protected_by = protection_of(protection, main_key, state, session)});
+                   .protected_by = protection.keeps(state, session)});
   }
   return std::nullopt;
 }
@@ -191,17 +176,17 @@ void add_logs(Stock& stock, const std::filesystem::path& dir) {
 
 }  // namespace
 
-asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string agent, const Protection& protection) {
+asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string agent,
+                                          const decide::Protection& protection) {
   Stock stock;
   const auto& env = ledger.parts().env;
-  const std::string main_key = "agent:" + agent + ":" + ledger.rules().routing.main_key;
   for (std::optional<std::string> from = ""; from; co_await asio::post(env.io, asio::use_awaitable)) {
     std::vector<StockedSession> slice;
     CO_TRY(from, co_await ledger.show(
                      agent, from->empty(),
                      [&](const decide::AgentState& state, const ledger::Seen&) -> Result<std::optional<std::string>> {
                        slice.clear();
-                       return copy_sessions(protection, main_key, state, *from, slice);
+                       return copy_sessions(protection, state, *from, slice);
                      }));
     std::ranges::move(slice, std::back_inserter(stock.sessions));
   }

@@ -14,18 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/decide/protection.hpp"
 #include "daemon/ledger/ledger.hpp"
 
 namespace sessiond::maintenance {
-
-// Sessions that have a stream of their own, by agent and key.
-using Streamed = std::set<std::pair<std::string, std::string>>;
-
-// Sessions that always stay, besides an agent's main session, parents and those that are pinned.
-struct Protection {
-  std::vector<std::string> preserve{};  // prefixes of keys
-  Streamed streamed{};
-};
 
 struct StockedSession {
   std::string key, session_id;
@@ -33,7 +25,7 @@ struct StockedSession {
   std::int64_t last_interaction = 0;
   std::uint64_t last_seq = 0;  // Session::last_seq, updated_at
   std::int64_t updated_at = 0;
-  std::string_view protected_by{};  // main, stream, preserve, pinned or children; empty: nothing
+  std::string_view protected_by{};  // decide::Protection::keeps; empty: nothing
   std::uint64_t bytes = 0;          // of its transcripts and its log
 };
 // The archives of one event, and the entry beside them.
@@ -60,6 +52,7 @@ struct Stock {
 };
 
 // Errors: those of Ledger::show. `protection` outlives the call.
-asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string agent, const Protection& protection);
+asio::awaitable<Result<Stock>> take_stock(ledger::Ledger& ledger, std::string agent,
+                                          const decide::Protection& protection);
 
 }  // namespace sessiond::maintenance

@@ -85,6 +85,7 @@ runs::Settings runs_of(const config::Config& config) {
                      .abort_grace_ms = from.abort_grace_ms,
                      .runner_idle_ms = from.runner_idle_ms,
                      .queue_max_age_ms = from.queue_max_age_ms,
+                     .queue_max_wait_ms = from.queue_max_wait_ms,
                      .partial_bytes = from.partial_bytes,
                      .keep = from.keep,
                      .on_inbound = from.on_inbound.value_or(config.store.mode == config::Config::StoreMode::own),

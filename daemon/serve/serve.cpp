@@ -93,7 +93,7 @@ void show_first_token(const auth::FirstToken& first) {
     log::warn("admin_token_replaced",
               {{"path", first.path.string()}, {"why", "it belonged to another state directory"}});
   if (first.not_written) log::warn("admin_token_not_written", {{"error", first.not_written->detail}});
-  if (stdout_is_journal()) {  // the journal keeps its lines and shows them to other users
+  if (::isatty(STDOUT_FILENO) == 0) {  // files and systemd's journal keep their lines, and others may read them
     log::info("admin_token_made", {{"path", first.path.string()},
                                    {"next", first.not_written ? "make one: sessiond token create --role admin"
                                                               : "read it from that file; it is not logged"}});
@@ -130,7 +130,8 @@ class Daemon {
         blobs_(ledger, config),
         search_(ledger, search_options(config)),
         authenticator_(config, tokens, tickets, cookies, [&ledger] { return ledger.parts().commits.clock().now(); }),
-        audit_(io, disk, audit_options(config)),
+        audit_(io, disk, audit_options(config),
+               [&ledger](std::string_view agent, std::string_view name) { return ledger.hidden_name(agent, name); }),
         api_{.config = config,
              .ledger = ledger,
              .tokens = tokens,

@@ -159,11 +159,4 @@ Result<ServiceManager::Sockets> ServiceManager::sockets(bool anywhere) {
   return out;
 }
 
-bool stdout_is_journal() {
-  const char* journal = std::getenv("JOURNAL_STREAM");  // <device>:<inode>
-  struct stat status{};
-  if (journal == nullptr || ::fstat(STDOUT_FILENO, &status) != 0) return false;
-  return journal == fmt::format("{}:{}", status.st_dev, status.st_ino);
-}
-
 }  // namespace sessiond::serve

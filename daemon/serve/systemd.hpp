@@ -63,7 +63,4 @@ class ServiceManager {
   std::vector<std::string> names_{};
 };
 
-// Whether stdout goes into systemd's journal, which keeps what is written and shows it to other users.
-bool stdout_is_journal();
-
 }  // namespace sessiond::serve

@@ -8,6 +8,20 @@ namespace sessiond::frames {
 namespace {
 constexpr std::string_view before_data = "\ndata: ";
 constexpr std::string_view end_of_event = "\n\n";
+
+// Takes the members out of a run's event that are the daemon's own (decide::stored_run). Views `json` or `held`.
+std::string_view without_own_members(std::string_view json, std::string& held) {
+  const auto data = json::find(json, "data");
+  if (!data) return json;
+  json::Edit edit;
+  for (const char* own : {"token", "readyAt", "ageCreatedAt", "leaseMs", "idleTimeoutMs", "origin", "inStep",
+                          "collects", "texts", "deleted", "byRunner", "unlisted", "overflowTold", "overflow"})
+    edit.remove(own);
+  const auto begin = static_cast<std::size_t>(data->data() - json.data());
+  held = json.substr(0, begin);
+  held.append(json::apply(*data, edit)).append(json.substr(begin + data->size()));
+  return held;
+}
 }  // namespace
 
 std::string retry(std::int64_t ms) { return fmt::format("retry: {}\n\n", ms); }
@@ -29,7 +43,8 @@ void append_event(std::string& out, std::string_view epoch, std::uint64_t seq, s
     const fmt::format_int digits(seq);
     out.append("id: ").append(epoch).append("-").append(digits.data(), digits.size()).append("\n");
   }
-  std::string held;  // a foreign program may have written text that is not UTF-8
+  std::string without, held;  // a foreign program may have written text that is not UTF-8
+  if (type.starts_with("run.")) json = without_own_members(json, without);
   out.append("event: ").append(type).append(before_data).append(json::as_sent(json, held)).append(end_of_event);
 }
 

@@ -158,7 +158,7 @@ Result<void> check_binding(std::string_view before, const json::Edit& edit, std:
 
 Result<void> check_keeps_policy(std::string_view before, const json::Edit& edit) {
   const json::Index entry(before);
-  for (const std::string_view field : {"guardrails", "turnCap"})
+  for (const std::string_view field : policy_fields)
     if (Change(entry, edit, field).is_change()) return needs_policy(fmt::format("changing {}", field));
   return {};
 }

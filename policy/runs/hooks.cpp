@@ -62,6 +62,11 @@ bool HookList::is_waited_for(std::string_view agent, std::string_view event) con
          });
 }
 
+bool HookList::has_room(std::string_view owner) const {
+  const auto made = std::ranges::count_if(all_, [owner](const auto& each) { return each.second.owner == owner; });
+  return static_cast<std::size_t>(made) < (owner.empty() ? most : most_of_limited);
+}
+
 void HookList::put(Hook hook) {
   std::string name = hook.name;
   all_.insert_or_assign(std::move(name), std::move(hook));
@@ -73,7 +78,11 @@ void HookList::erase(std::string_view name) {
 
 std::string HookList::to_json() const {
   std::string list = "[";
-  for (const auto& [name, hook] : all_) list.append(list.size() > 1 ? "," : "").append(runs::to_json(hook));
+  for (const auto& [name, hook] : all_) {
+    json::Edit edit;
+    if (!hook.owner.empty()) edit.put_string("owner", hook.owner);
+    list.append(list.size() > 1 ? "," : "").append(json::apply(runs::to_json(hook), edit));
+  }
   return "{\"hooks\":" + list + "]}";
 }
 
@@ -87,7 +96,8 @@ Result<HookList> HookList::from_json(std::string_view text) {
               .blocking = json::as_bool(json::find(each, "blocking").value_or("false")).value_or(false),
               .timeout_ms = json::int_at(each, "timeoutMs"),
               .blocks_on_timeout = json::string_at(each, "onTimeout") == "block",
-              .agents = strings_at(each, "agents")};
+              .agents = strings_at(each, "agents"),
+              .owner = json::string_at(each, "owner").value_or("")};
     if (hook.name.empty()) return fail(Code::degraded, "one of its hooks has no name");
     hooks.put(std::move(hook));
   }

@@ -27,20 +27,24 @@ struct Hook {
   std::optional<std::int64_t> timeout_ms{};
   bool blocks_on_timeout = false;
   std::vector<std::string> agents{};  // empty: all
+  std::string owner{};                // the token that made it, if it does not see everything; else empty
 
   bool wants(std::string_view agent, std::string_view event) const;
 };
-std::string to_json(const Hook& hook);
+std::string to_json(const Hook& hook);  // without its owner
 
 class HookList {
  public:
-  static constexpr std::size_t most = 50;
+  static constexpr std::size_t most = 50;            // of tokens that see everything
+  static constexpr std::size_t most_of_limited = 8;  // of each other token
 
   const std::map<std::string, Hook, std::less<>>& all() const { return all_; }
   const Hook* find(std::string_view name) const;
   bool is_wanted(std::string_view agent, std::string_view event) const;
   // Tells whether a handler of this event is waited for.
   bool is_waited_for(std::string_view agent, std::string_view event) const;
+  // Returns whether the owner of a hook may have one more.
+  bool has_room(std::string_view owner) const;
   void put(Hook hook);
   void erase(std::string_view name);
 

@@ -27,6 +27,7 @@ struct Settings {
   std::int64_t abort_grace_ms = 5'000;
   std::int64_t runner_idle_ms = 30LL * 60'000;
   std::int64_t queue_max_age_ms = 24LL * 3'600'000;
+  std::int64_t queue_max_wait_ms = 5'000;  // of a run that collects, from its first input on
   std::uint64_t partial_bytes = 1ULL << 20;
   std::uint64_t keep = 100;  // ended runs of a session
   bool on_inbound = true;

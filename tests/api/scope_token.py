@@ -57,7 +57,7 @@ class Token:
         answers = []
         for path, names in ((there, rename), (absent, ())):
             reply = self.ask(method, path, body, headers)
-            text = reply.raw
+            text = reply.raw.replace(b"claude-code, codex, opencode", b"programs")  # not the agent codex
             for name, stand_in in names:
                 text = re.sub(rb"\b%s\b" % name.encode(), stand_in.encode(), text)
             text = re.sub(rb'"(instance|requestId)":"[^"]*"', b"", text)

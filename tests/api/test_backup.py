@@ -192,6 +192,18 @@ class Backup(BackupCase):
         done = daemon.cli("backup", self.place("b"), "--state-dir", self.place("nowhere"))
         self.assertEqual(done.returncode, 1)
 
+    def test_an_archive_that_is_a_file_is_for_its_owner_alone(self):
+        daemon = self.spawn()
+        self.say(self.new(api=daemon.client())["key"], "kept", api=daemon.client())
+        file = daemon.home / "all.tar"
+        self.assertEqual(daemon.cli("backup", file, "--state-dir", daemon.state).returncode, 0)
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        again = daemon.cli("backup", file, "--state-dir", daemon.state)
+        self.assertEqual((again.returncode, "there already" in again.stderr), (1, True))
+        self.assertEqual(sorted(p.name for p in daemon.home.iterdir() if "all.tar" in p.name), ["all.tar"])
+        back = daemon.home / "back"
+        self.assertEqual(daemon.cli("restore", file, "--state-dir", back).returncode, 0)
+
     def test_names_with_dots(self):
         """Transcripts, topics, archives and what was put aside of them, whose names look like a lock's or a temporary's."""
         daemon = self.spawn()

@@ -367,6 +367,21 @@ class Hooks(HooksCase):
         self.problem(api.put("/v1/hooks/more", {"events": ["Stop"]}), 422)
         self.ok(api.put("/v1/hooks/h1", {"events": ["StopFailure"]}), 200)
 
+    def test_a_limited_token_takes_no_places_from_others(self):
+        daemon = self.spawn()
+        limited, other = (daemon.client(daemon.token("operator", agents=["main"])) for _ in range(2))
+        put = {"events": ["Stop"]}
+        for n in range(8):
+            self.ok(limited.put(f"/v1/hooks/l{n}", put), 201)
+        self.problem(limited.put("/v1/hooks/more", put), 422)
+        self.ok(limited.put("/v1/hooks/l1", put), 200)
+        self.ok(other.put("/v1/hooks/l1", put), 200)  # of the same agent: still the first token's
+        self.problem(limited.put("/v1/hooks/more", put), 422)
+        self.ok(other.put("/v1/hooks/o", put), 201)
+        for n in range(50):
+            self.ok(daemon.client().put(f"/v1/hooks/h{n}", put), 201)
+        self.problem(daemon.client().put("/v1/hooks/last", put), 422)
+
     # -- who may
 
     def test_who_may(self):
@@ -387,7 +402,7 @@ class Hooks(HooksCase):
         mine = client("operator", agents=["main"])
         self.problem(mine.get("/v1/hooks/w"), 404, "hook_not_found")
         self.problem(mine.delete("/v1/hooks/w"), 404, "hook_not_found")
-        self.problem(mine.put("/v1/hooks/w", put), 403)
+        self.problem(mine.put("/v1/hooks/w", put), 409, "hook_exists")
         key = self.new()["key"]
         self.ok(self.start(key), 201)  # it is not called for main
         self.assertEqual(self.calls(key), [])

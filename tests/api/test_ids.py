@@ -187,6 +187,22 @@ class Ids(Case):
         self.problem(self.api.put(S("agent:main:t3" + word), {"sessionId": f"x{word}-topic"}), 422, "reserved_name")
         self.problem(self.api.put(S("agent:main:t4" + word), {"sessionId": f"x{word}-topic-topic-y"}), 422)
 
+    def test_an_id_whose_topics_file_another_entry_names_is_taken(self):
+        daemon = self.spawn(start=False)
+        folder = daemon.agent_dir()
+        folder.mkdir(parents=True)
+        (folder / "sessions.json").write_text(json.dumps({"agent:main:two": {
+            "sessionId": "11111111-aaaa-4bbb-8ccc-000000000002", "updatedAt": 1, "sessionFile": "gold-topic-7.jsonl"}}))
+        (folder / "gold-topic-7.jsonl").write_text(json.dumps(
+            {"type": "message", "id": "aaaaaaaa", "parentId": None, "message": {"role": "user", "content": "secret"}}) + "\n")
+        api = daemon.start().client()
+        self.problem(api.put(S("agent:main:other"), {"sessionId": "gold"}), 409, "session_exists")
+        self.problem(api.post("/v1/agents/main/sessions", {"sessionId": "gold"}), 409, "session_exists")
+        self.ok(api.put(S("agent:main:other"), {"sessionId": "gol"}), 201)
+        self.ok(api.delete(S("agent:main:two")), 204)
+        self.ok(api.put(S("agent:main:third"), {"sessionId": "gold"}), 201)
+        self.problem(api.post("/v1/agents/main/sessions", {"sessionId": ""}), 422)
+
     def test_a_foreign_session_keeps_its_file_from_anothers_topic(self):
         daemon = self.spawn(start=False)
         folder = daemon.agent_dir()

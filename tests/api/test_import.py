@@ -11,6 +11,18 @@ from harness.case import Case, S, json, uid
 from harness.sessiond import binary
 
 IMPORT = "/v1/agents/main/import?format="
+KNOWN = "not a known format; known are json, robota, manager, jsonl and index, and with `sessiond import --from` " \
+        "claude-code, codex, opencode, openclaw and goose"
+# What other chat programs export.
+UNKNOWN = {
+    "Open WebUI": b'[{"id":"c1","user_id":"u","title":"t","chat":{"models":["m"],"history":{"messages":{}},'
+                  b'"messages":[{"id":"x","role":"user","content":"hi"}]},"updated_at":1,"created_at":1,"meta":{}}]',
+    "LibreChat": b'{"conversationId":"c1","endpoint":"openAI","title":"t","exportAt":"10:00","options":{"model":"m"},'
+                 b'"messages":[{"messageId":"x","sender":"User","text":"hi","isCreatedByUser":true}]}',
+    "ChatGPT": b'[{"title":"t","create_time":1.5,"mapping":{"x":{"id":"x","message":{"author":{"role":"user"},'
+               b'"content":{"content_type":"text","parts":["hi"]}},"children":[]}},"current_node":"x"}]',
+    "a text": b"hello",
+}
 
 
 def transcript(session_id, count, begin=0, **sessiond):
@@ -120,6 +132,101 @@ class Importing(Bodies):
         self.assertEqual(len(list(folder.glob("*.jsonl"))), 400)
         self.assertEqual(list(folder.glob("*.staged.tmp")), [])
 
+    def test_a_session_is_as_old_as_it_was_there(self):
+        document = stored("c" + uid(), "hi")
+        self.take_in(document)
+        started = 1735999200000
+        session = self.ok(self.api.get(S(document["metadata"]["id"])), 200)
+        self.assertEqual((session["createdAt"], session["sessionStartedAt"]), (started, started))
+        session_id = "c" + uid()
+        self.take_in(transcript(session_id, 2), "jsonl")
+        self.assertEqual(self.ok(self.api.get(S(session_id)), 200)["createdAt"], started, "the time of its first entry")
+        session_id = "c" + uid()
+        self.take_in(transcript(session_id, 2, entry={"createdAt": 5, "sessionStartedAt": 7}), "jsonl")
+        self.assertEqual(self.ok(self.api.get(S(session_id)), 200)["createdAt"], 5, "what the entry says stands")
+        self.take_in(transcript(session_id, 2, entry={"sessionStartedAt": 9}), "jsonl", "&ifExists=replace")
+        self.assertEqual(self.ok(self.api.get(S(session_id)), 200)["createdAt"], 9)
+
+    def test_a_session_tells_how_it_began(self):
+        def began(*lines, query="", id=None, **entry):
+            session_id = id or "f" + uid()
+            head = {"type": "session", "version": 3, "id": session_id, "sessiond": {"entry": entry}}
+            self.take_in(lines_of(head, *[line(session_id) if callable(line) else line for line in lines]), "jsonl", query)
+            session = self.ok(self.api.get(S(session_id)), 200)
+            return session_id, (session.get("firstMessage"), session.get("firstMessageId"))
+
+        def says(id, text, role="user", **more):
+            return {"type": "message", "id": id, "parentId": None, "message": {"role": role, "content": text, **more}}
+
+        def change(what, id, **more):
+            return lambda session_id: {"type": "custom", "id": "x" + what, "parentId": id, "customType": "sessiond." + what,
+                                       "data": {"target": {"sessionId": session_id, "id": id}, **more}}
+
+        opening = [says("a", "be kind", "system"), says("b", "made up", synthetic=True), says("c", "é" * 201), says("d", "more")]
+        self.assertEqual(began(*opening)[1], ("é" * 200, "c"))
+        self.assertEqual(began(*opening, firstMessage="theirs")[1], ("theirs", None))
+        self.assertEqual(began(says("a", "hello", "assistant"))[1], (None, None))
+        self.assertEqual(began(*opening, change("delete", "c"))[1], (None, None), "deleted words are shown nowhere")
+        self.assertEqual(began(*opening, change("edit", "c", text="new"))[1], (None, None))
+        self.assertEqual(began(*opening, change("delete", "d"))[1][1], "c")
+        unnamed = {"type": "message", "message": {"role": "user", "content": "hi \ud83d"}}
+        session_id, first = began(unnamed)
+        self.assertEqual(first[0], "hi \ufffd")
+        shown = self.ok(self.api.get(S(session_id, "main", "messages")), 200)["data"][0]["id"]
+        self.assertEqual(first[1], shown, "the id that an entry without one is shown with")
+        self.assertEqual(began(unnamed, change("delete", shown))[1], (None, None))
+        session_id, first = began(*opening)
+        self.assertEqual(first[1], "c")
+        self.assertEqual(began(change("delete", "c"), id=session_id, query="&ifExists=continue")[1], (None, None),
+                         "a deletion may come with a later part")
+        session_id, first = began(*opening)
+        self.assertEqual(began(says("z", "hello", "assistant"), id=session_id, query="&ifExists=replace")[1], (None, None))
+
+    def test_the_first_message_is_no_field_that_may_not_have_a_key(self):
+        document = transcript("k" + uid(), 1).replace('"content": "0"', '"content": "my key is sk-ant-api03-' + "a1B2" * 24 + '"')
+        self.assertIn("sk-ant", document)
+        done = self.take_in(document, "jsonl")
+        self.assertEqual((done["created"], done["skips"]), (1, []))
+
+    def test_an_import_needs_no_required_fields(self):
+        daemon = self.spawn({"session": {"requireFields": ["workerId"]}})
+        api, document = daemon.client(), stored("r" + uid(), "hi")
+        self.assertEqual(self.take_in(document, api=api)["created"], 1)
+        self.assertEqual(self.take_in(document, query="&ifExists=replace", api=api)["updated"], 1)
+        self.invalid(api.put(S("agent:main:x:put"), {}), "/workerId")
+        self.invalid(api.put(S(document["metadata"]["id"]), {"label": "x"}), "/workerId")
+
+    def test_a_byte_order_mark_is_skipped_and_utf_16_named(self):
+        bodies = {"json": stored, "jsonl": lambda id, *texts: transcript(id, 1),
+                  "robota": lambda id, *texts: {"id": id, "messages": [{"role": "user", "content": "hi"}]}}
+        for format, made in bodies.items():
+            with self.subTest(format=format):
+                session_id = "b" + uid()
+                body = made(session_id, "hi")
+                body = body if isinstance(body, str) else json.dumps(body)
+                reply = self.api.post(IMPORT + format, body.encode("utf-16"))
+                self.invalid(reply, "")
+                self.assertIn("is UTF-16", reply.json["detail"])
+                self.assertNotIn("not a known format", reply.json["detail"])
+                self.assertEqual(self.take_in("\ufeff" + body, format)["ids"], [session_id])
+        index = {"version": "1.0", "sessions": {session_id: {"name": "Named"}}}
+        self.assertEqual(self.take_in("\ufeff" + json.dumps(index), "index")["updated"], 1)
+
+    def test_a_body_in_no_known_format_is_answered_with_those_that_are(self):
+        for name, text in UNKNOWN.items():
+            for format in ("json", "robota", "manager", "jsonl", "index"):
+                with self.subTest(name=name, format=format):
+                    reply = self.api.post(IMPORT + format, text)
+                    self.problem(reply, 422, "validation_failed")
+                    self.assertIn(KNOWN, reply.json["detail"])
+                    self.assertIn(KNOWN, reply.json["errors"][0]["detail"])
+        reply = self.api.post(IMPORT + "json", {"id": "r" + uid(), "messages": []})
+        self.invalid(reply, "/metadata")
+        self.assertNotIn(KNOWN, reply.json["detail"], "it is a record, sent as another format")
+        bad = stored("k" + uid(), "x")
+        del bad["messages"]
+        self.assertNotIn(KNOWN, self.api.post(IMPORT + "json", bad).json["detail"])
+
     def test_a_body_that_is_none(self):
         self.problem(self.api.post(IMPORT + "json", b""), 400, "bad_request")
         self.problem(self.api.post(IMPORT + "json&ifExists=merge", {}), 400, "bad_request")
@@ -208,6 +315,51 @@ class Commands(Bodies):
         self.assertEqual(self.daemon.cli("import", back, "--agent", agent, "--if-exists", "replace").stdout,
                          "0 created, 5 updated, 0 skipped\n")
         self.assertEqual(json.loads(self.raw(self.api.get(f"/v1/agents/{agent}/export"))), index)
+
+    def test_files_in_no_known_format_are_answered_with_those_that_are(self):
+        def refused(path, *options):
+            done = self.daemon.cli("import", path, "--agent", "main", *options)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(KNOWN, done.stderr)
+            return done
+
+        files = (("conversations.json", UNKNOWN["ChatGPT"]), ("export.json", UNKNOWN["LibreChat"]),
+                 ("chats.json", UNKNOWN["Open WebUI"]), ("notes.txt", b"hello"), ("export.zip", b"PK\x03\x04\0"))
+        for name, text in files:
+            with self.subTest(file=name):
+                (self.folder / name).write_bytes(text)
+                self.assertEqual(refused(self.folder / name).stdout, "")
+                refused(self.folder / name, "--format", "robota")
+        self.assertEqual(refused(self.folder).stdout, "")
+        (self.folder / "theirs.jsonl").write_text('{"type":"user","uuid":"a","message":{"role":"user","content":"hi"}}\n')
+        refused(self.folder / "theirs.jsonl")
+        (self.folder / "theirs.jsonl").unlink()
+        known = {"id": "z" + uid(), "messages": [{"role": "user", "content": "hi"}]}
+        (self.folder / "z.json").write_text(json.dumps(known))
+        self.assertIn("1 created, 0 updated, 3 skipped", refused(self.folder).stdout, "each file by itself")
+        (self.folder / "index.json").write_text('{"version":"1.0","sessions":{}}')
+        self.assertIn("an index holds no messages", self.daemon.cli("import", self.folder / "index.json").stderr)
+
+    def test_a_file_with_a_byte_order_mark_is_read_and_one_in_utf_16_named(self):
+        for ending, text in (("jsonl", transcript("m" + uid(), 1)), ("json", json.dumps(stored("m" + uid(), "hi")))):
+            with self.subTest(ending=ending):
+                file = self.folder / ("x." + ending)
+                file.write_bytes(text.replace("\n", "\r\n").encode("utf-16"))
+                done = self.daemon.cli("import", file)
+                self.assertEqual((done.stdout, done.returncode), ("0 created, 0 updated, 1 skipped\n", 1))
+                self.assertIn(f"{file}: ", done.stderr)
+                self.assertIn("is UTF-16", done.stderr)
+                file.write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+                done = self.daemon.cli("import", file)
+                self.assertEqual((done.stdout, done.returncode), ("1 created, 0 updated, 0 skipped\n", 0), done.stderr)
+
+    def test_transcripts_that_were_put_together_without_a_line_break_are_two(self):
+        first, second = "p" + uid(), "p" + uid()
+        file = self.folder / "x.jsonl"
+        file.write_text(transcript(first, 2).rstrip("\n") + transcript(second, 3))
+        done = self.daemon.cli("import", file)
+        self.assertEqual((done.stdout, done.returncode), ("2 created, 0 updated, 0 skipped\n", 0), done.stderr)
+        self.assertEqual([len(self.texts(f"agent:main:session:{id}")) for id in (first, second)], [2, 3])
 
     def test_a_long_session_goes_in_parts(self):
         session_id = "l" + uid()

@@ -175,6 +175,23 @@ class Audit(Case):
     def lines(self, count=100):
         return self.ok(self.api.get(f"/v1/admin/audit?limit={count}"))["data"]
 
+    def test_an_ephemeral_session_is_named_by_a_hash_only(self):
+        word = uid().lower()
+        key = f"agent:main:slack:direct:eph{word}"
+        made = self.ok(self.api.post("/v1/agents/main/sessions", {"key": key, "ephemeral": True}), 201)
+        self.say(key, "x")
+        self.ok(self.api.post("/v1/inbound", {"channel": "slack", "chatType": "direct", "peer": "eph" + word, "text": "hi"}), 200, 201)
+        self.ok(self.api.patch(S(made["sessionId"]), {"label": "x"}), 200)
+        self.ok(self.api.delete(S(key.replace(":direct:", ":dm:"))), 204)
+        self.problem(self.api.post(S(key, "main", "reset"), {}), 404)
+        named = [line["key"] for line in self.lines() if str(line.get("key")).startswith("ephemeral:")]
+        self.assertEqual(len(named), 5)
+        said = (self.daemon.state / "audit.jsonl").read_text()
+        self.assertEqual((word in said, made["sessionId"] in said), (False, False))
+        self.new(key)
+        self.say(key, "x")
+        self.assertIn(key, [line.get("key") for line in self.lines(10)])
+
     def test_every_write_and_refusal_and_nothing_that_was_said(self):
         key = f"agent:main:slack:channel:{uid()}"
         self.ok(self.api.post("/v1/agents/main/sessions", {"key": key}), 201)

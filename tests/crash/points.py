@@ -26,6 +26,7 @@ import early_cases  # noqa: E402
 import log_cases  # noqa: E402
 import maintenance_cases  # noqa: E402
 import point_cases  # noqa: E402
+import policy_cases  # noqa: E402
 import run_cases  # noqa: E402
 import search_cases  # noqa: E402
 import transfer_cases  # noqa: E402
@@ -62,7 +63,7 @@ def main():
     os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
     report = Report()
     runs = [(kind, point, turn) for kind in (*point_cases.CASES, *maintenance_cases.CASES, *context_cases.CASES,
-                                 *run_cases.CASES, *delivery_cases.CASES, *early_cases.CASES,
+                                 *run_cases.CASES, *delivery_cases.CASES, *early_cases.CASES, *policy_cases.CASES,
                                  *transfer_cases.CASES, *blob_cases.CASES, *log_cases.CASES, *search_cases.CASES) for turn, point in enumerate(kind.points)
             if options.k in f"{kind.__name__} {point}"]
     if options.without and report.wants(WITHOUT):

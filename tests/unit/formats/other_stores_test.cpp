@@ -131,6 +131,44 @@ TEST_CASE("opencode: what is in the database is not read from the folder again")
   CHECK(sink.skips.front().why.ends_with("storage: 1 sessions are in the database, too"));
 }
 
+TEST_CASE("opencode: messages of a session without a file, and parts of a message without one, are named") {
+  const TempDir dir(TempDir::On::memory);
+  dir.write("storage/session/global/ses_a.json", R"({"id":"ses_a"})");
+  dir.write("storage/session/global/ses_bad.json", "{");  // named by itself
+  for (const char* session : {"ses_a", "ses_bad", "ses_gone"}) {
+    const std::string message = std::string("msg_of_") + session;
+    dir.write(fmt::format("storage/message/{}/{}.json", session, message),
+              R"({"role":"user","time":{"created":1795468604001}})");
+    dir.write(fmt::format("storage/part/{}/prt.json", message), R"({"type":"text","text":"x"})");
+  }
+  dir.write("storage/part/msg_gone/prt_1.json", R"({"type":"text","text":"x"})");
+  dir.write("storage/part/msg_gone/prt_2.json", R"({"type":"text","text":"y"})");
+  std::filesystem::create_directories(dir / "storage/message/ses_empty");
+  const CollectingSink sink = collected(formats::read_opencode, dir.path());
+  CHECK(sink.sessions.size() == 1);
+  REQUIRE(sink.skips.size() == 3);
+  CHECK(sink.skips[0].why.contains("ses_bad.json: is not JSON"));
+  CHECK(sink.skips[1].id == "ses_gone");
+  CHECK(sink.skips[1].why.ends_with("storage/message/ses_gone: 1 messages are not taken: their session has no file"));
+  CHECK(sink.skips[2].why.ends_with("storage/part/msg_gone: 2 parts are not taken: their message has no file"));
+}
+
+TEST_CASE(
+    "opencode: rows of messages and parts without what they belong to are named, and those of the folder are not") {
+  const TempDir dir;
+  run_sql(dir / "opencode.db",
+          text_of_file(foreign_data / "opencode/opencode.sql") +
+              "PRAGMA foreign_keys = OFF;"
+              "INSERT INTO message SELECT 'msg_x', 'ses_x', time_created, time_updated, data FROM message LIMIT 1;"
+              "INSERT INTO part (id, message_id, session_id, time_created, time_updated, data) SELECT 'prt_x', "
+              "'msg_none', session_id, time_created, time_updated, data FROM part LIMIT 1;");
+  dir.write("storage/message/ses_df5b8aec6ffeT5mt8J97abYriX/msg_1.json", "{}");  // its session is in the database
+  const CollectingSink sink = collected(formats::read_opencode, dir.path());
+  REQUIRE(sink.skips.size() == 2);
+  CHECK(sink.skips[0].why.ends_with("opencode.db, table message: 1 rows of sessions that are not there are not taken"));
+  CHECK(sink.skips[1].why.ends_with("opencode.db, table part: 1 rows of messages that are not there are not taken"));
+}
+
 TEST_CASE("goose: messages that a summary stands for, two results in one message") {
   const TempDir dir;
   run_sql(dir / "sessions.db", text_of_file(foreign_data / "goose/sessions.sql"));

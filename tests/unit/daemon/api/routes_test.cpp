@@ -46,7 +46,7 @@ struct World {
     cookies = std::make_unique<auth::LoginCookies>(dir.path() / "logouts", "secret");
     authenticator = std::make_unique<Authenticator>(config, *tokens, *tickets, *cookies,
                                                     [this] { return ledger->parts().commits.clock().now(); });
-    audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{});
+    audit = std::make_unique<AuditLog>(io, disk, AuditLog::Options{}, nullptr);
     api = std::unique_ptr<Api>(new Api{.config = config,
                                        .ledger = *ledger,
                                        .tokens = *tokens,

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -59,6 +61,27 @@ TEST_CASE("bytes that are not UTF-8 are repaired before they are journaled") {
   World world = with_session();
   world.run(go_on({"bad \xff"}));
   CHECK(world.entries("s1.jsonl") == std::vector<std::string>{"bad \xEF\xBF\xBD"});
+}
+
+TEST_CASE("the entry forgets the first message when an edit or a deletion of it comes later") {
+  for (const char* what : {"sessiond.edit", "sessiond.delete", "sessiond.reaction"}) {
+    World world = with_session();
+    world.run(go_on({line_of("a", "x"), line_of("b", "a")}));
+    json::Edit edit;
+    edit.put_string("firstMessage", "a");
+    edit.put_string("firstMessageId", "a");
+    world.run(PutSession{.target = {.key = main_key}, .entry = edit});
+    const auto change = [what](std::string_view id) {
+      return fmt::format(
+          R"({{"type":"custom","id":"c{0}","parentId":"b","customType":"{1}","data":{{"target":{{"sessionId":"s1","id":"{0}"}},"emoji":"x","text":"new"}}}})",
+          id, what);
+    };
+    world.run(go_on({change("b")}));
+    CHECK(at(*world.state.find_key(main_key)->entry(), "firstMessage") == R"("a")");
+    world.run(go_on({change("a")}));
+    CHECK(at(*world.state.find_key(main_key)->entry(), "firstMessage") ==
+          (what == std::string_view("sessiond.reaction") ? R"("a")" : "-"));
+  }
 }
 
 TEST_CASE("a topic goes on beside its session") {

@@ -330,8 +330,12 @@ TEST_CASE("what maintenance selected goes only if it is as it was then") {
   world.run(CreateSession{.key = "main", .session_id = "s"});
   world.run(one_message(main_key));
   const Session& selected = world.session(main_key);
-  const PruneSession prune{
-      .key = main_key, .last_seq = selected.last_seq, .updated_at = selected.updated_at, .reason = "age"};
+  const Protection protection{.main_key = "another"};
+  const PruneSession prune{.key = main_key,
+                           .protection = &protection,
+                           .last_seq = selected.last_seq,
+                           .updated_at = selected.updated_at,
+                           .reason = "age"};
 
   PruneSession other = prune;
   other.last_seq -= 1;  // it was given a message since
@@ -350,6 +354,8 @@ TEST_CASE("what maintenance selected goes only if it is as it was then") {
 
   const std::string child(world.state.children(main_key).at(0)->key());
   world.run(DeleteSession{.target = {.key = child}});
+  CHECK(world.run(PruneSession{.key = main_key, .last_seq = parent.last_seq, .updated_at = parent.updated_at})
+            .events.empty());  // the agent's main session
   const Decision done = world.run(parent);
   REQUIRE(done.events.size() == 1);
   CHECK(at(done.events[0].data, "reason") == "\"age\"");

@@ -22,7 +22,7 @@ using Keys = std::vector<std::string>;
 struct Kept {
   LedgerFixture fixture{};
   config::Config config{};
-  maintenance::Streamed streamed{};
+  decide::Streamed streamed{};
   std::unique_ptr<maintenance::Blobs> blobs{};
   std::unique_ptr<maintenance::Keeper> keeper{};
   std::vector<std::string> notices{};  // the data of each retention.notice
@@ -43,7 +43,7 @@ struct Kept {
     fixture.ledger().on_events(note, {});
     blobs = std::make_unique<maintenance::Blobs>(fixture.ledger(), config);
     keeper = std::make_unique<maintenance::Keeper>(
-        fixture.ledger(), config, *blobs, [this]() -> asio::awaitable<maintenance::Streamed> { co_return streamed; });
+        fixture.ledger(), config, *blobs, [this]() -> asio::awaitable<decide::Streamed> { co_return streamed; });
   }
   void restart() {
     keeper.reset();

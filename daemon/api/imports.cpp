@@ -166,7 +166,7 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
           fmt::format("its key ends in :topic:{0}, so the transcript of topic {0} is its own", *transcript.topic));
   CO_TRY(check_secrets(api, request, key, json::apply("{}", session.entry)));
   json::Edit entry = session.entry;
-  // What was said is no field that a client gave: check_secrets() is not asked about it.
+  // The daemon took these words from the messages, which have been scanned. check_secrets() is for fields of clients.
   if (!session.first_message.empty()) {
     entry.put_string("firstMessage", session.first_message);
     entry.put_string("firstMessageId", session.first_message_id);

@@ -128,8 +128,8 @@ constexpr const ImportSource* source_of(std::string_view name) {
   return source == sources.end() ? nullptr : source;
 }
 
-// What an unknown format is answered (formats/known.hpp) names all that is read here, and nothing else. A folder of
-// `cli` holds documents of the format json.
+// The answer to an unknown format (formats/known.hpp) names all sources of this file and no others. A folder of `cli`
+// holds documents of the format json.
 constexpr bool has_source(std::string_view name) { return source_of(name) != nullptr; }
 static_assert(std::ranges::all_of(formats::foreign_programs, has_source));
 static_assert(std::ranges::all_of(formats::body_formats,

@@ -87,7 +87,7 @@ class TranscriptContinuer {
     ++appended_;
   }
 
-  // What people took back is shown nowhere: the entry does not tell how the conversation began any more.
+  // People have edited or deleted the first message. The entry may not show it as it was.
   void forget_first() {
     json::Edit edit;
     edit.remove("firstMessage");

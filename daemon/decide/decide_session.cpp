@@ -180,7 +180,7 @@ Result<Decision> decide(const AgentState& state, const PutSession& command, cons
   if (!context.sight.sets_policy) TRY(runs::check_keeps_policy(*old, edit));
   json::Edit changes = changes_of(json::Index(*old), std::move(edit), same_bytes);
   if (only_tells_creation(changes, session)) changes = {};
-  if (const std::string* id = value_of(changes, "sessionId")) {  // another conversation: as a reset
+  if (const std::string* id = value_of(changes, "sessionId")) {  // it begins another conversation
     for (std::string& field : policy::reset_edit(*old, true).unset)
       if (policy::read_only(field) && value_of(changes, field) == nullptr) changes.remove(std::move(field));
     TRY(check_entry_growth(builder, *old, json::apply(*old, changes), ""));

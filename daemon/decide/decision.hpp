@@ -115,7 +115,7 @@ struct Context {
   // Empty: none is known.
   std::function<std::optional<MessagePlace>(const std::string& name, std::string_view key, std::uint64_t after)>
       find_echo{};
-  // Returns what is kept in memory of the active run of a session. Empty: nothing is.
+  // Returns the part of a session's active run that is in memory only. Empty: there is none.
   std::function<RunPulse(const std::string& agent, const std::string& key, const RunHold& hold)> pulse_of{};
   // Returns whether a message of this platform name is being committed. Empty: none is.
   std::function<bool(const std::string& name)> is_coming_in{};

@@ -1,7 +1,6 @@
 #include "daemon/decide/key_policies.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "policy/runs/entry_fields.hpp"
@@ -18,7 +17,7 @@ KeyPolicies::Policy policy_in(std::string_view entry) {
   return policy;
 }
 
-// The one spelling under which what belongs to a key is kept.
+// Returns the spelling of a key that all its spellings share.
 std::string name_of(std::string_view agent, std::string_view key) {
   return store::folded_key(store::canonical_key(key, agent).value_or(std::string(key)));
 }
@@ -28,22 +27,23 @@ bool changes_entries(journal::EventType type) {
   return type == EventType::session_updated || type == EventType::session_reset || type == EventType::context_cleared;
 }
 
-// Returns the policy with what an edit sets and takes back. Nothing: the edit is about other fields.
-std::optional<KeyPolicies::Policy> edited(KeyPolicies::Policy policy, const json::Edit& edit) {
-  bool is_named = false;
-  for (const std::string_view field : runs::policy_fields) {
-    if (std::ranges::find(edit.unset, field) != edit.unset.end()) {
-      policy.erase(std::string(field));
-      is_named = true;
-    }
-    for (const auto& [name, value] : edit.set) {
-      if (name != field) continue;
-      policy.erase(std::string(field));
-      if (value != "null") policy.emplace(field, json::compact(value));
-      is_named = true;
-    }
+bool is_policy_field(std::string_view name) {
+  return std::ranges::find(runs::policy_fields, name) != runs::policy_fields.end();
+}
+
+bool names_policy(const json::Edit& edit) {
+  return std::ranges::any_of(edit.set, is_policy_field, &json::Edit::Set::name) ||
+         std::ranges::any_of(edit.unset, is_policy_field);
+}
+
+KeyPolicies::Policy edited(KeyPolicies::Policy policy, const json::Edit& edit) {
+  for (const std::string& name : edit.unset) policy.erase(name);
+  for (const auto& [name, value] : edit.set) {
+    if (!is_policy_field(name)) continue;
+    policy.erase(name);
+    if (value != "null") policy.emplace(name, json::compact(value));
   }
-  return is_named ? std::optional(std::move(policy)) : std::nullopt;
+  return policy;
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ std::optional<KeyPolicies::Policy> edited(KeyPolicies::Policy policy, const json
 const KeyPolicies::Policy* KeyPolicies::find(std::string_view agent, std::string_view key) const {
   if (all_.empty()) return nullptr;
   const auto found = all_.find(name_of(agent, key));
-  return found == all_.end() ? nullptr : &found->second.policy;
+  return found == all_.end() || !found->second.by_operator ? nullptr : &found->second.policy;
 }
 
 bool KeyPolicies::has_passing() const {
@@ -96,6 +96,7 @@ void KeyPolicies::take_event(const journal::Event& event, bool durable) {
     Policy policy = policy_in(json::find(event.data, "entry").value_or("{}"));
     if (policy.empty() && all_.empty()) return;
     const bool is_set = is_foreign || json::find(event.data, policy_set_member).has_value();
+    if (!durable && !is_set) return;  // nothing would forget it when the session has to make room for others
     return set(name_of(event.envelope.agent, event.envelope.key),
                {.policy = std::move(policy), .by_operator = is_set, .on_disk = durable});
   }
@@ -106,11 +107,12 @@ void KeyPolicies::take_event(const journal::Event& event, bool durable) {
   if (!changes_entries(type)) return;
   const json::Edit read = event.edit ? json::Edit{} : json::read_edit(event.data);
   const json::Edit& edit = event.edit ? *event.edit : read;
-  const Policy* before = find(event.envelope.agent, event.envelope.key);
-  auto policy = edited(before != nullptr ? *before : Policy(), edit);
-  if (!policy) return;
-  set(name_of(event.envelope.agent, event.envelope.key),
-      {.policy = std::move(*policy), .by_operator = true, .on_disk = durable});
+  if (!names_policy(edit)) return;
+  const std::string name = name_of(event.envelope.agent, event.envelope.key);
+  const auto before = all_.find(name);
+  set(name, {.policy = edited(before != all_.end() ? before->second.policy : Policy(), edit),
+             .by_operator = true,
+             .on_disk = durable});
 }
 
 std::string KeyPolicies::to_json() {

@@ -1,12 +1,12 @@
-// What an operator allows under a key: the guardrails and the turnCap of its session (policy/runs/README.md). They
-// belong to the key and outlive the session: whatever makes a session of the key again gives it exactly these. So who
-// may delete a session, but may not change them, does not get rid of them by making it anew. What the maker of a
-// session has chosen without the permission `policy` goes with the session.
+// The guardrails and the turnCap that operators have set, by key (policy/runs/README.md). They outlive the session: a
+// session that is made again under the key gets exactly these, whoever makes it. So a token that may delete a session,
+// but may not change them, cannot get rid of them. A maker without the permission `policy` may choose them for a key
+// that has none; these are forgotten with the session.
 //
-// `apply` makes it from the journal's events, and journal/policies/<agent>.json keeps it (to_json). The file says which
-// event it was made at, so that events which it already holds change nothing when they come again. Of ephemeral
-// sessions nothing is on disk: what is set under their keys is here only, unless the file has the key anyway. Not
-// thread-safe: part of the agent's state.
+// `apply` makes the book from the journal's events, and journal/policies/<agent>.json keeps it (to_json). The file says
+// which event it was made at, so that events which it already holds change nothing when they come again. Keys of
+// ephemeral sessions are not written to disk, unless the file has the key already. Not thread-safe: part of the agent's
+// state.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ class KeyPolicies {
   };
   using All = std::map<std::string, Kept, std::less<>>;
 
-  // Null: nothing was ever set. Empty: what was set was taken back. The key may be spelled in any way, also without
-  // "agent:<agent>:".
+  // Returns what an operator has set. Null: nothing, ever. Empty: it was taken back. The key may be spelled in any way,
+  // also without "agent:<agent>:".
   const Policy* find(std::string_view agent, std::string_view key) const;
-  const All& all() const { return all_; }  // by a spelling of the key
-  // Returns whether something is kept that the file does not have: the agent is not to leave memory.
+  const All& all() const { return all_; }  // by the folded key
+  // Returns whether there is something that the file does not have. The agent's state must then stay in memory.
   bool has_passing() const;
 
   // Takes in an event of this agent.
@@ -64,11 +64,11 @@ class KeyPolicies {
   bool dirty_ = false;
 };
 
-// Lets an edit set what is kept under a key, in place of what it says itself. `theirs`: the entry with the edit.
-// Returns whether that makes a difference.
+// Makes an edit set these values, whatever it sets itself. `theirs`: the entry with the edit. Returns whether the entry
+// had other values.
 bool keep_policy(const KeyPolicies::Policy& kept, std::string_view theirs, json::Edit& edit);
 
-// The member of a session.created that says that an operator has set what the session is allowed to do.
+// A member of the data of session.created: an operator has set the guardrails or the turnCap of the session.
 inline constexpr std::string_view policy_set_member = "policySet";
 
 }  // namespace sessiond::decide

@@ -79,7 +79,7 @@ struct Steered {
   std::string text{};
 };
 
-// What is kept in memory of an active run, beside the book: calls and text that are not stored yet.
+// The part of an active run that is in memory only: calls and text that are not stored yet.
 struct RunPulse {
   bool known = false;  // false after a restart: the runner may be ahead of what is stored
   std::uint64_t calls = 0;

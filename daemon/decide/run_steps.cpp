@@ -107,13 +107,13 @@ std::string said_in(const transcripts::NewEntry& entry) {
   return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
 }
 
-// What is kept in memory of the active run.
+// Returns the part of the active run that is in memory only.
 RunPulse pulse_of(const DecisionBuilder& builder, const Session& session, const SessionRuns& runs) {
   if (!builder.context().pulse_of) return {};
   return builder.context().pulse_of(builder.state().id(), session.key(), {runs.active->id, runs.fence});
 }
 
-// Returns the text that is held back, without keys; a commit that is on its way may tell it.
+// Returns the text that is held back, without keys. Empty, too, while a commit that may store it is on its way.
 std::string held_in(const SessionRuns& runs, const RunPulse& pulse) {
   return runs.text_seq > pulse.since ? std::string() : held_text(pulse);
 }

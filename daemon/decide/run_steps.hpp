@@ -54,8 +54,8 @@ void take_steered_off_queue(DecisionBuilder& builder, Session& session, const st
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
                      const std::optional<std::string>& topic = {});
 
-// The same where nothing can be appended, since another program has put another conversation in the place of this one:
-// only events tell of it.
+// Ends them by events alone: another program has given the session another transcript, so nothing can be appended to
+// the old one.
 void drop_runs(DecisionBuilder& builder, Session& session, std::string_view why);
 
 // Emits approval.resolved with what `edit` sets in the session's entry.
@@ -64,7 +64,7 @@ void emit_resolved(DecisionBuilder& builder, const Session& session, const Appro
 
 // {"code":…,"message":…}
 std::string run_error(std::string_view code, std::string_view message);
-// Returns what is said by a pulse and not stored yet: while the commit that stores it is on its way, nothing.
+// Returns the text of a pulse that is not stored yet. Empty, too, while the commit that stores it is on its way.
 std::string_view unstored_text(const SessionRuns& runs, const RunPulse& pulse);
 // The text that a run has said and that no entry has: what is stored, then what is in memory.
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);

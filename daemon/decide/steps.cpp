@@ -150,7 +150,7 @@ Result<void> check_guarded_as(const DecisionBuilder& builder, std::string_view k
 
 namespace {
 
-// Gives a session that is made what an operator allows under its key. Returns whether an operator has set what it has.
+// Gives a new session the guardrails and the turnCap of its key. Returns whether an operator has set them.
 Result<bool> give_policy(const DecisionBuilder& builder, const std::string& key, json::Edit& edit,
                          const json::Edit* request) {
   const bool sets = builder.context().sight.sets_policy;

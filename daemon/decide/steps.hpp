@@ -51,7 +51,7 @@ void name_thread_file(const DecisionBuilder& builder, const std::string& key, co
 Result<Session> create_session(DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                                json::Edit edit, std::string_view reason, std::string_view pointer = "",
                                const json::Edit* request = nullptr);
-// What an operator allows under a key. Null: nothing was ever set.
+// Returns the guardrails and the turnCap that an operator has set under a key. Null: none, ever.
 const KeyPolicies::Policy* policy_of(const DecisionBuilder& builder, std::string_view key);
 // forbidden if a session of this key would have other guardrails than `above`, the entry of its parent or its origin,
 // and the requester may not set them.

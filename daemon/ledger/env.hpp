@@ -85,7 +85,7 @@ struct LedgerEnv {
   bool stopping = false;
   // Called with events that have no seq: open streams get them, and nothing keeps them. Empty: there are no streams.
   std::function<void(std::vector<journal::Event>)> on_passing_events{};
-  // What is kept in memory of an active run; leases::Leases sets it. Empty: nothing is.
+  // Returns the part of an active run that is in memory only. leases::Leases sets it. Empty: there is none.
   std::function<decide::RunPulse(const std::string& agent, const std::string& key, const decide::RunHold& hold)>
       pulse_of{};
   runtime::OneThread loop{};                  // asserted by the parts

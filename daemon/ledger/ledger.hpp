@@ -156,7 +156,7 @@ class Ledger {
     on_events_ = std::move(durable);
     parts_.env.on_passing_events = std::move(passing);
   }
-  // `pulse_of` tells decisions what is kept in memory of an active run.
+  // `of` gives decisions the part of an active run that is in memory only.
   void set_pulse(std::function<decide::RunPulse(const std::string&, const std::string&, const decide::RunHold&)> of) {
     parts_.env.pulse_of = std::move(of);
   }

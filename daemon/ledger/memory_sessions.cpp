@@ -238,7 +238,7 @@ void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
   agent.state.dirty.clear();
   agent.state.changed_by_us.clear();
   agent.state.archives = {};
-  agent.state.policies = {};  // the durable state has them (apply_passing)
+  agent.state.policies = {};  // they are in the durable state (apply_passing)
 }
 
 void MemorySessions::apply(const std::string& agent, const decide::Decision& decision,

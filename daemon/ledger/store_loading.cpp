@@ -126,13 +126,13 @@ void undo_foreign_changes(decide::AgentState& state, const sessions::ForeignChan
   }
 }
 
-// Notes entries that say something else than what an operator allows under their keys: the store was written while
-// nobody could tell by whom.
+// Notes entries with other guardrails or another turnCap than an operator has set under their keys. Another program
+// wrote them, but the store cannot be compared with our last one any more.
 void note_other_policies(const decide::AgentState& state, std::optional<sessions::ForeignChange>& foreign) {
   for (const auto& [key, kept] : state.policies.all()) {
     const decide::Session* session = state.find_key(key);
     json::Edit edit;
-    if (session == nullptr || !decide::keep_policy(kept.policy, *session->entry(), edit)) continue;
+    if (session == nullptr || !kept.by_operator || !decide::keep_policy(kept.policy, *session->entry(), edit)) continue;
     if (!foreign) foreign.emplace();
     const auto is_it = [&](const auto& entry) { return entry.key == session->key(); };
     if (std::ranges::none_of(foreign->updated, is_it))

@@ -25,7 +25,7 @@ std::vector<Fault> field_faults(const json::Edit& edit, std::string_view pointer
 // An agentSnapshot without tools has none.
 Result<void> check_binding(std::string_view before, const json::Edit& edit, std::string_view pointer_prefix);
 
-// What an operator allows, and only a token with the permission `policy` changes.
+// The fields that only a token with the permission `policy` changes.
 inline constexpr std::array<std::string_view, 2> policy_fields{"guardrails", "turnCap"};
 
 // forbidden if an edit changes or removes the guardrails or the turnCap of the entry `before`: a token without the

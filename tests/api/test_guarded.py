@@ -180,6 +180,16 @@ class GuardedKeys(Case):
         eventually(lambda: self.fresh(key).get("guardrails") == self.HARD)
         self.stands(key)
 
+    def test_another_programs_value_stands_where_no_operator_has_set_one(self):
+        key = f"agent:main:slack:direct:{uid()}"
+        self.ok(self.runner.post("/v1/agents/main/sessions", {"key": key, "entry": {"turnCap": 7}}), 201)
+        self.ok(self.admin.post("/v1/admin/checkpoint", {}), 200, 204)
+        store = self.d.agent_dir() / "sessions.json"
+        entries = json.loads(store.read_text())
+        entries[key] = {**entries[key], "turnCap": 8, "updatedAt": entries[key]["updatedAt"] + 1}
+        replace(store, json.dumps(entries))
+        eventually(lambda: self.fresh(key).get("turnCap") == 8)
+
     def test_a_store_that_was_changed_while_nobody_looked_is_put_right(self):
         key = self.make()
         self.d.stop()

@@ -13,7 +13,7 @@ from harness.sessiond import binary
 IMPORT = "/v1/agents/main/import?format="
 KNOWN = "not a known format; known are json, robota, manager, jsonl and index, and with `sessiond import --from` " \
         "claude-code, codex, opencode, openclaw and goose"
-# What other chat programs export.
+# Exports of other chat programs, which no reader knows.
 UNKNOWN = {
     "Open WebUI": b'[{"id":"c1","user_id":"u","title":"t","chat":{"models":["m"],"history":{"messages":{}},'
                   b'"messages":[{"id":"x","role":"user","content":"hi"}]},"updated_at":1,"created_at":1,"meta":{}}]',

@@ -97,6 +97,7 @@ struct Config {
     std::int64_t cache_ttl_ms = 45'000;                                     // 0: stat on every read
     bool write_through = false;
     double checkpoint_duty = 0.05;  // share of the time spent on checkpoints, 0..1
+    std::int64_t damage_after_ms = 5'000;
     Lock lock{};
     bool allow_outside = false;  // path_template may be absolute, or below ~
     struct Encryption {

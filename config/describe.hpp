@@ -35,6 +35,10 @@ void describe_store(Visitor& v, AStore& c) {
         "answer in any case.");
   v.key("checkpointDuty", c.checkpoint_duty, BetweenReal{0.001, 1.0},
         "The share of the time that may go into writing sessions.json: smaller is cheaper and further behind.");
+  v.key(
+      "damageAfterMs", c.damage_after_ms, Between{0, minute},
+      "A sessions.json that is not whole counts as damaged when it has not changed for so long, or after 60 s in all: "
+      "another program may be writing it in place. 0: at once.");
   v.group("lock", "sessions.json.lock, which is shared with other programs.", [&] {
     v.key("timeoutMs", c.lock.timeout_ms, Between{1, 10 * minute}, "How long to wait for it.");
     v.key("pollIntervalMs", c.lock.poll_interval_ms, Between{1, 10 * second}, "How often to try meanwhile.");
@@ -315,7 +319,8 @@ void describe(Visitor& v, AConfig& c) {
           "422. warn: a line in the log.");
     v.key("secretScanMessages", c.policy.secret_scan_messages, Any{},
           "The treatment of a message that holds such a key. warn: it is stored, and the reply and the log name the "
-          "place. redact: \"[redacted: Anthropic key]\" is stored and sent in its place. reject: 422.");
+          "place. redact: \"[redacted: Anthropic key]\" is stored and sent in its place. reject: 422. With redact and "
+          "reject an id, an address or a path that holds one is 422.");
   });
   v.group("cors", "Pages of other sites.", [&] {
     v.key("allowedOrigins", c.cors.allowed_origins, TextRule{origin_fault},

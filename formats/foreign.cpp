@@ -116,7 +116,8 @@ std::string SessionIds::take(std::string_view wanted, std::string_view file, Sin
   if (!store::check_new_session_id(id) || taken_.contains(id)) {
     id = "imported-" + hash_of(fmt::format("{}\n{}", file, wanted)).substr(0, 24);
     sink.skip({.id = id,
-               .why = fmt::format("{}: no other session may have the id {}, so it is taken as {}", place, wanted, id)});
+               .why = fmt::format("{}: no other session may have the id {}, so it is taken as {}", place, wanted, id),
+               .what = Skipped::What::note});
   }
   taken_.insert(id);
   return id;
@@ -246,7 +247,7 @@ void ForeignSession::skip(std::string_view place, std::string_view pointer, std:
   std::string text = file_;
   if (!place.empty()) text.append(", ").append(place);
   if (!pointer.empty()) text.append(", ").append(pointer);
-  sink_.skip({.id = id_, .why = text.append(": ").append(why)});
+  sink_.skip({.id = id_, .why = text.append(": ").append(why), .what = Skipped::What::line});
 }
 
 std::string line_place(std::uint64_t number) { return fmt::format("line {}", number); }

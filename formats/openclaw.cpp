@@ -87,7 +87,9 @@ std::string imported_fields(Sink& sink, const std::string& place, const std::str
   for (const json::Member& member : json::members(entry)) {
     std::string name = json::unescape(member.name);
     if (!policy::never_imported(name)) continue;
-    sink.skip({.id = id, .why = fmt::format("{}/{}: is left out: the daemon keeps it by itself", place, name)});
+    sink.skip({.id = id,
+               .why = fmt::format("{}/{}: is left out: the daemon keeps it by itself", place, name),
+               .what = Skipped::What::note});
     edit.unset.push_back(std::move(name));
   }
   return json::apply(json::compact(entry), edit);

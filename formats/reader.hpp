@@ -25,8 +25,11 @@ struct SessionHead {
 
 // A session, an entry or a file that was not taken.
 struct Skipped {
+  // session: also a file. line: of a session that is taken. note: all is taken, but not as it stands.
+  enum class What : std::uint8_t { session, line, note };
   std::string id{};   // of the session; empty: the whole file
   std::string why{};  // plain English; names the file, the line and the JSON pointer where there are any
+  What what = What::session;
 };
 
 class Sink {

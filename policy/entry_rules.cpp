@@ -47,9 +47,9 @@ constexpr std::array<Fields, 9> fields_by_type{
        "costMicrocents", "runtimeMs"}},
      {Type::object,
       {"cliSessionIds", "origin", "forkedFrom", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
-       "agentSnapshot", "context"}},
+       "agentSnapshot", "context", "usageTotals"}},
      {Type::list, {"fallbackChain", "tools"}},
-     {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun"}},
+     {Type::boolean, {"groupActivationNeedsSystemIntro", "systemSent", "abortedLastRun", "totalTokensFresh"}},
      {Type::time,
       {"memoryFlushAt", "lastHeartbeatSentAt", "sessionStartedAt", "lastInteractionAt", "archivedAt", "createdAt",
        "updatedAt", "startedAt", "endedAt"}}}};
@@ -69,10 +69,11 @@ constexpr std::array<Choice, 8> choices{
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
-constexpr std::array<std::string_view, 17> imported{
-    "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",       "updatedAt", "messageCount",
-    "inputTokens",      "outputTokens",     "totalTokens", "compactionCount", "spawnedBy", "spawnDepth",
-    "firstMessage",     "firstMessageId",   "forkedFrom",  "costMicrocents",  "channels"};
+constexpr std::array<std::string_view, 19> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",    "createdAt",       "updatedAt",
+    "messageCount",     "inputTokens",      "outputTokens", "totalTokens",     "compactionCount",
+    "spawnedBy",        "spawnDepth",       "firstMessage", "firstMessageId",  "forkedFrom",
+    "costMicrocents",   "channels",         "usageTotals",  "totalTokensFresh"};
 
 // Fields in which the daemon keeps how a session's runs stand (policy/runs), which messages wait for an answer, and
 // from which sessions messages were copied.

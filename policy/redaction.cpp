@@ -1,19 +1,24 @@
 #include "policy/redaction.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
 #include "policy/pointer.hpp"
 #include "policy/secret_scan.hpp"
+#include "policy/signatures.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
+#include "store/utf8.hpp"
 
 namespace sessiond::policy {
 namespace {
 
 constexpr std::size_t most_found = 20;
-constexpr int most_nested = 4;  // JSON in strings of JSON
+constexpr int most_nested = 4;           // JSON in strings of JSON
+constexpr std::size_t most_held = 200;   // code points of a piece
+constexpr std::size_t most_before = 24;  // bytes: a bot's number and what stands before it
 
 std::string placeholder(std::string_view kind) { return std::string("[redacted: ").append(kind).append("]"); }
 
@@ -21,20 +26,60 @@ bool is_json(std::string_view text) {
   return (text.starts_with('{') || text.starts_with('[')) && json::check(text).has_value();
 }
 
+bool takes(TakenOut taken, std::string_view kind) { return taken == TakenOut::all || is_own(kind); }
+
+template <std::size_t size>
+bool is_one_of(const std::array<std::string_view, size>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Members that hold ids, in messages, their parts and what is said about them.
+constexpr std::array<std::string_view, 19> ids{
+    "id",         "sessionId",  "session_id",      "parentId",          "runId",         "entryId",   "callId",
+    "toolCallId", "messageId",  "tool_call_id",    "tool_use_id",       "uuid",          "requestId", "parentUuid",
+    "deliveryId", "approvalId", "targetMessageId", "platformMessageId", "idempotencyKey"};
+// The same near the top of a body: who speaks to whom, and where.
+constexpr std::array<std::string_view, 12> addresses{"key",     "sessionKey", "topic",     "threadId",
+                                                     "channel", "to",         "accountId", "peer",
+                                                     "from",    "agent",      "space",     "groupId"};
+// Members that hold a tool's data, whatever the names in it. `input` is one but at the top of a body.
+constexpr std::array<std::string_view, 8> data{"arguments", "args",   "input", "details",
+                                               "result",    "output", "data",  "response"};
+constexpr std::array<std::string_view, 5> media_types{"mimeType", "mime_type", "media_type", "mediaType", "format"};
+
+bool is_base64(std::string_view inner) {
+  return inner.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\") == inner.npos;
+}
+
+// Whether a member of an object holds base64 by its place: media and signatures (media.hpp, signatures.hpp).
+bool is_encoded(std::string_view object, std::string_view name, std::string_view value) {
+  if (json::kind(value) != json::Kind::string) return false;
+  if (is_signature(name)) return true;
+  std::string_view inner = value.substr(1, value.size() - 2);
+  if (inner.starts_with("data:")) {
+    constexpr std::string_view marker = ";base64,";
+    const std::size_t at = inner.substr(0, 256).find(marker);
+    return at != inner.npos && is_base64(inner.substr(at + marker.size()));
+  }
+  if (name != "data") return false;
+  const std::string type = json::string_at(object, "type").value_or("");
+  if (type == "redacted_thinking") return true;
+  const auto is_there = [object](std::string_view member) { return json::find(object, member).has_value(); };
+  return (type == "base64" || std::ranges::any_of(media_types, is_there)) && is_base64(inner);
+}
+
+bool is_delta(std::string_view type) { return type == "text.delta" || type == "reasoning.delta"; }
+
 // Walks through a JSON value, and notes each string with a secret and what stands in its place.
 class Walk {
  public:
-  Walk(std::string_view whole, std::string_view begin, int nested) : whole_(whole), begin_(begin), nested_(nested) {}
+  Walk(std::string_view whole, std::string_view begin, Look look, int nested)
+      : whole_(whole), begin_(begin), look_(look), nested_(nested) {}
 
   void look(std::string_view value) {
     switch (json::kind(value)) {
       case json::Kind::object:
-        for (const json::Member& member : json::members(value)) {
-          read_text(member.name, true);
-          path_.push_back({.name = member.name});
-          look(member.value);
-          path_.pop_back();
-        }
+        look_in_object(value);
         break;
       case json::Kind::array: {
         std::size_t index = 0;
@@ -47,7 +92,7 @@ class Walk {
         break;
       }
       case json::Kind::string:
-        read_text(value.substr(1, value.size() - 2), false);
+        read_text(value.substr(1, value.size() - 2));
         break;
       default:
         break;
@@ -55,8 +100,8 @@ class Walk {
   }
 
   Redaction result() && {
-    if (replaced_.empty()) return {};
     Redaction out{.found = std::move(found_)};
+    if (replaced_.empty()) return out;
     std::size_t at = 0;
     for (const auto& [offset, part] : replaced_) {
       out.text.append(whole_, at, offset - at).append(part.with);
@@ -94,33 +139,62 @@ class Walk {
     return out;
   }
 
+  void look_in_object(std::string_view object) {
+    const bool leaves_text = !look_.deltas && (path_.empty() || is_delta(json::string_at(object, "type").value_or("")));
+    for (const json::Member& member : json::members(object)) {
+      std::string held;
+      const std::string_view name = json::name_of(member, held);
+      read_text(member.name, Place::name);
+      if (leaves_text && name == "text") continue;
+      if (look_.message && !in_data_ && is_encoded(object, name, member.value)) continue;
+      const bool was_id = std::exchange(is_id_, look_.message && !in_data_ && is_id(name));
+      const bool was_data = std::exchange(in_data_, in_data_ || (is_one_of(data, name) && !path_.empty()));
+      path_.push_back({.name = member.name});
+      look(member.value);
+      path_.pop_back();
+      is_id_ = was_id;
+      in_data_ = was_data;
+    }
+  }
+
+  bool is_id(std::string_view name) const {
+    return is_one_of(ids, name) || (path_.size() <= 1 && is_one_of(addresses, name));
+  }
+
   void put(std::string_view inner, std::string_view text) {
     std::string quoted = json::quote(text);
     replaced_[static_cast<std::size_t>(inner.data() - whole_.data())] = {.size = inner.size(),
                                                                          .with = quoted.substr(1, quoted.size() - 2)};
   }
-  void note(std::string_view kind, bool in_name) {
-    if (found_.size() < most_found) found_.push_back({.pointer = pointer(), .kind = kind, .in_name = in_name});
+  enum class Place : unsigned char { value, name };
+  void note(std::string_view kind, Place place = Place::value) {
+    if (found_.size() >= most_found) return;
+    found_.push_back({.pointer = pointer(),
+                      .kind = kind,
+                      .in_name = place == Place::name,
+                      .in_id = is_id_ && place == Place::value});
   }
 
-  void read_text(std::string_view inner, bool in_name) {
+  void read_text(std::string_view inner, Place place = Place::value) {
     const bool escaped = inner.contains('\\');
     std::string held;
     if (escaped) held = json::unescape(inner);
     const std::string_view text = escaped ? held : inner;
     if (escaped && nested_ < most_nested && is_json(text)) {
-      Walk walk(text, "", nested_ + 1);
+      Walk walk(text, "", {.taken = look_.taken}, nested_ + 1);
       walk.look(text);
       const Redaction within = std::move(walk).result();
-      if (within.text.empty()) return;
-      put(inner, within.text);
-      note(within.found.front().kind, in_name);
+      if (!within.text.empty()) put(inner, within.text);
+      if (!within.found.empty()) note(within.found.front().kind, place);
       return;
     }
-    const auto found = find_secret(text);
+    auto found = find_secret(text);
     if (!found) return;
-    put(inner, redacted_text(text));
-    note(found->kind, in_name);
+    if (const std::string without = redacted_text(text, look_.taken); without != text) put(inner, without);
+    // One of each kind: whether a secret is the daemon's own decides more than where it stands.
+    std::string_view last;
+    for (; found; found = find_secret(text, found->at + found->size))
+      if (found->kind != last) note(last = found->kind, place);
   }
 
   std::string text_of(std::string_view inner) const {
@@ -137,7 +211,8 @@ class Walk {
       const bool is_object = json::kind(element) == json::Kind::object;
       const auto text = is_object ? json::find(element, "text") : std::nullopt;
       const std::string own = text ? json::string_at(element, "type").value_or("") : "";
-      const bool goes_on = text && json::kind(*text) == json::Kind::string && own.contains("text");
+      const bool goes_on =
+          text && json::kind(*text) == json::Kind::string && own.contains("text") && (look_.deltas || !is_delta(own));
       if (!goes_on || own != type) read_across(run);
       type = own;
       if (goes_on) {
@@ -186,13 +261,16 @@ class Walk {
       const std::size_t from = std::max(found.at, begin);
       const std::size_t to = std::min(found.at + found.size, end);
       if (from >= to) continue;
-      out += all.substr(at, from - at);
-      at = to;
-      if (found.at < begin) continue;  // its name stands where it begins
-      out += placeholder(found.kind);
+      const bool begins = found.at >= begin;
+      if (takes(look_.taken, found.kind)) {
+        out += all.substr(at, from - at);
+        at = to;
+        if (begins) out += placeholder(found.kind);  // its name stands where it begins
+      }
+      if (!begins) continue;
       path_.push_back({.index = part.index});
       path_.push_back({.name = "text"});
-      note(found.kind, false);
+      note(found.kind);
       path_.resize(path_.size() - 2);
     }
     out += all.substr(at, end - at);
@@ -200,7 +278,9 @@ class Walk {
   }
 
   std::string_view whole_, begin_;
+  Look look_;
   int nested_;
+  bool is_id_ = false, in_data_ = false;  // of the member that is being looked at
   std::vector<Step> path_{};
   std::vector<SecretIn> found_{};
   std::map<std::size_t, Replaced> replaced_{};  // by offset
@@ -208,37 +288,123 @@ class Walk {
 
 }  // namespace
 
-std::string redacted_text(std::string_view text) { return replace_secrets(text, placeholder); }
-
-Piece redact_piece(std::string held, std::string_view piece) {
-  constexpr std::size_t most_held = 64 << 10;
-  constexpr std::size_t most_points = 200;
-  std::string all = std::move(held);
-  all += piece;
-  std::size_t cut = all.size();
-  for (std::size_t points = 0; cut > 0 && points < most_points; ++points) {
-    std::size_t before = cut - 1;
-    while (before > 0 && (static_cast<unsigned char>(all[before]) & 0xC0U) == 0x80U) --before;
-    if (std::string_view(" \t\r\n").contains(all[before])) break;
-    cut = before;
-  }
-  // A word that goes on before that may be a long secret that has begun there.
-  if (const std::size_t begun = begun_secret(all, cut); begun < cut) cut = begun;
-  std::size_t from = 0;
-  for (auto found = find_secret(all); found; found = find_secret(all, from)) {
-    from = found->at + found->size;
-    const bool goes_on = from == all.size();
-    if (goes_on) cut = std::min(cut, found->at);
-    if (found->at < cut && from > cut) cut = from;
-    if (goes_on) break;
-  }
-  if (all.size() - cut > most_held) cut = all.size();
-  return {.now = redacted_text(std::string_view(all).substr(0, cut)), .held = all.substr(cut)};
+std::string redacted_text(std::string_view text, TakenOut taken) {
+  return replace_secrets(text, [&](const SecretFound& found) {
+    return takes(taken, found.kind) ? placeholder(found.kind) : std::string(text.substr(found.at, found.size));
+  });
 }
 
-Redaction redact(std::string_view json, std::string_view pointer) {
+PieceRedactor::Piece PieceRedactor::take(std::string_view piece) {
+  Piece out;
+  piece = drop_rest(piece);
+  if (piece.empty()) return out;
+  const std::string all = before_ + held_ + std::string(piece);
+  std::size_t told = before_.size();
+  const auto tell = [&](std::size_t end) { out.text += all.substr(told, std::max(end, told) - told); };
+  const auto take_out = [&](std::size_t at, std::string_view kind) {
+    tell(at);
+    out.text += placeholder(kind);
+    out.kinds.push_back(kind);
+  };
+  std::size_t cut = all.size();
+  for (auto found = find_secret(all); found; found = find_secret(all, found->at + found->size)) {
+    const std::size_t end = found->at + found->size;
+    if (end <= told) continue;
+    const std::size_t begin = std::max(found->at, told);
+    if (end == all.size()) {  // it may go on
+      cut = begin;
+      if (store::count_code_points(std::string_view(all).substr(cut)) <= most_held) break;
+      take_out(begin, found->kind);
+      drop_from_now_on(found->kind, std::string_view(all).substr(begin));
+      return out;
+    }
+    take_out(begin, found->kind);
+    told = end;
+  }
+  const std::size_t begin = cut == all.size() ? begun_secret(all) : cut;
+  cut = std::max(begin, told);  // its first character may be told
+  const std::string_view begun = std::string_view(all).substr(begin);
+  if (store::count_code_points(begun) > most_held) {
+    if (begins_as_jwt(begun)) {
+      take_out(cut, jwt_kind);
+      drop_from_now_on(jwt_kind, begun);
+      return out;
+    }
+    cut = all.size();
+  }
+  tell(cut);
+  held_ = all.substr(cut);
+  before_ = all.substr(cut - std::min(cut, most_before), std::min(cut, most_before));
+  return out;
+}
+
+std::string PieceRedactor::rest() const {
+  if (held_.empty()) return {};
+  const std::string all = before_ + held_;
+  std::size_t told = before_.size();
+  std::string text;
+  for (auto found = find_secret(all); found; found = find_secret(all, found->at + found->size)) {
+    const std::size_t end = found->at + found->size;
+    if (end <= told) continue;
+    text.append(all, told, std::max(found->at, told) - told).append(placeholder(found->kind));
+    told = end;
+  }
+  return text.append(all, told);
+}
+
+std::string_view PieceRedactor::held_kind() const {
+  const std::string all = before_ + held_;
+  for (auto found = find_secret(all); found; found = find_secret(all, found->at + found->size))
+    if (found->at + found->size > before_.size()) return found->kind;
+  return {};
+}
+
+bool PieceRedactor::is_idle() const {
+  const bool in_number = !before_.empty() && before_.back() >= '0' && before_.back() <= '9';
+  return held_.empty() && kind_.empty() && !in_number;
+}
+
+// Returns what of a piece does not belong to the secret that is being dropped.
+std::string_view PieceRedactor::drop_rest(std::string_view piece) {
+  if (kind_.empty()) return piece;
+  if (kind_ != pem_kind) {
+    const std::size_t rest = rest_of_secret(kind_, piece);
+    if (rest < piece.size()) kind_ = {};
+    return piece.substr(rest);
+  }
+  if (left_ == 0) {  // before its last line; before_ has the end of what was dropped
+    const std::string seen = before_ + std::string(piece);
+    const std::size_t end = seen.find(pem_end);
+    if (end == seen.npos) {
+      before_ = seen.substr(seen.size() - std::min(seen.size(), pem_end.size() - 1));
+      return {};
+    }
+    piece.remove_prefix(end + pem_end.size() - before_.size());
+    before_.clear();
+    left_ = pem_end_label;
+  }
+  const std::size_t rest = std::min(left_, piece.size());
+  left_ -= rest;
+  if (left_ == 0) kind_ = {};
+  return piece.substr(rest);
+}
+
+void PieceRedactor::drop_from_now_on(std::string_view kind, std::string_view begun) {
+  kind_ = kind;
+  left_ = 0;
+  held_.clear();
+  before_.clear();
+  if (kind != pem_kind) return;
+  if (const std::size_t end = begun.find(pem_end); end != begun.npos)
+    left_ = pem_end_label - (begun.size() - end - pem_end.size());
+  else
+    before_ = begun.substr(begun.size() - std::min(begun.size(), pem_end.size() - 1));
+  if (left_ == 0 && before_.empty()) kind_ = {};
+}
+
+Redaction redact(std::string_view json, std::string_view pointer, Look look) {
   if (!may_hold_secret(json)) return {};
-  Walk walk(json, pointer, 0);
+  Walk walk(json, pointer, look, 0);
   walk.look(json);
   return std::move(walk).result();
 }

@@ -4,6 +4,7 @@
 // a secret that is cut into two of them is found. What is encoded, as in base64, is not decoded. Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +13,20 @@
 
 namespace sessiond::policy {
 
+// Which secrets are taken out; the others are found all the same.
+enum class TakenOut : unsigned char { all, own };  // own: the daemon's tokens, tickets and logins
+struct Look {
+  TakenOut taken = TakenOut::all;
+  // Of a message: its ids and addresses are told apart from what is said (SecretIn::in_id), and what is base64 by its
+  // place, media and signatures of providers, is not looked at.
+  bool message = false;
+  bool deltas = true;  // false: texts of text.delta and reasoning.delta are left to PieceRedactor
+};
 struct SecretIn {
   std::string pointer{};  // of the string. If the name of a member is the secret: of its object
   std::string_view kind{};
   bool in_name = false;
+  bool in_id = false;  // it stands where an id is, which cannot be another text
 };
 struct Redaction {
   std::vector<SecretIn> found{};  // the first 20
@@ -23,17 +34,36 @@ struct Redaction {
       text{};  // the value with "[redacted: <kind>]" in place of each secret, else in its own bytes; empty: none
 };
 // Takes a value that json::check accepted. Pointers begin with `pointer`. Neither pointer nor kind holds a secret.
-Redaction redact(std::string_view json, std::string_view pointer = "");
-std::string redacted_text(std::string_view text);
+Redaction redact(std::string_view json, std::string_view pointer = "", Look look = {});
+std::string redacted_text(std::string_view text, TakenOut taken = TakenOut::all);
 
-// Redacts a text that comes in pieces, which may cut a secret. What may be the beginning of one waits for the next
-// piece: the last word, up to 200 code points; more of it only if it looks like a secret already, up to 64 KiB.
-struct Piece {
-  std::string now{};   // what can be told, redacted
-  std::string held{};  // what waits, as it came
+// Redacts a text that comes in pieces, as if it had come whole: wherever a secret is cut, the pieces that are told have
+// none of it. What may be the beginning of one waits for the next piece, up to 200 code points. What is longer is known
+// for a secret by then, and what still comes of it is dropped; only a JSON web token whose head is longer is not.
+class PieceRedactor {
+ public:
+  struct Piece {
+    std::string text{};                     // what can be told
+    std::vector<std::string_view> kinds{};  // of the secrets that were taken out
+  };
+  Piece take(std::string_view piece);
+  // What waits, as it can be told when nothing more comes.
+  std::string rest() const;
+  bool waits() const { return !held_.empty(); }
+  // Whether the next piece means the same as that of a new text.
+  bool is_idle() const;
+  // Returns the kind of a secret that waits, whole; empty: there is none.
+  std::string_view held_kind() const;
+
+ private:
+  std::string_view drop_rest(std::string_view piece);
+  void drop_from_now_on(std::string_view kind, std::string_view begun);
+
+  std::string before_{};     // the end of what was told or dropped, as it came
+  std::string held_{};       // what waits, as it came
+  std::string_view kind_{};  // of a secret whose rest is dropped; empty: none
+  std::size_t left_ = 0;     // of a private key, whose last line has begun: how many bytes may still belong to it
 };
-// `held`: of the piece before.
-Piece redact_piece(std::string held, std::string_view piece);
 
 // Returns a fault for each string with a secret in a JSON value that json::check has accepted; at most 20.
 std::vector<Fault> secret_faults(std::string_view value, std::string_view pointer);

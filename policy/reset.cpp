@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <array>
 
+#include "policy/usage.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 29> cleared{
+constexpr std::array<std::string_view, 32> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
-    "messageCount", "inputTokens", "outputTokens", "totalTokens", "contextTokens", "compactionCount", "costMicrocents",
+    "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount", "costMicrocents", "usageTotals",
+    "totalTokensFresh", "authProfileOverrideCompactionCount",
+    // what the system prompt was made of
+    "systemPromptReport",
     // heartbeat and memory flush
     "lastHeartbeatText", "lastHeartbeatSentAt", "memoryFlushAt", "memoryFlushCompactionCount",
     // the runs, and what a person allowed for them
@@ -197,6 +201,8 @@ json::Edit clear_edit(std::string_view entry) {
     std::erase(edit.unset, counter);
     edit.put_int(counter, 0);
   }
+  std::erase(edit.unset, "usageTotals");
+  edit.put("usageTotals", UsageTotals().json());
   return edit;
 }
 

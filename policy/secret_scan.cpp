@@ -159,7 +159,7 @@ Found jwt(std::string_view text, std::size_t at) {
   const auto ends = three_parts(text, at);
   if (!ends || (*ends)[1] - (*ends)[0] < 3 || (*ends)[2] - (*ends)[1] <= 16) return {};
   if (!decoded(text.substr(at, (*ends)[0] - at)).contains("\"alg\"")) return {};
-  return SecretFound{at, (*ends)[2] - at, "JSON web token"};
+  return SecretFound{at, (*ends)[2] - at, jwt_kind};
 }
 
 Found discord(std::string_view text, std::size_t at) {
@@ -193,16 +193,19 @@ Found telegram(std::string_view text, std::size_t colon) {
   return SecretFound{first, colon + 36 - first, "Telegram bot token"};
 }
 
+constexpr std::string_view pem_begin = "-----BEGIN ";
+constexpr std::size_t longest_label = 64;
+
 Found pem(std::string_view text, std::size_t at) {
-  constexpr std::string_view begin = "-----BEGIN ";
-  if (!text.substr(at).starts_with(begin)) return {};
-  const std::string_view label = text.substr(at + begin.size(), 64);
+  if (!text.substr(at).starts_with(pem_begin)) return {};
+  const std::string_view label = text.substr(at + pem_begin.size(), longest_label);
   const std::size_t key = label.find("PRIVATE KEY");
   const std::size_t dashes = label.find("-----");
   if (key == label.npos || dashes < key) return {};
-  const std::size_t end = text.find("-----END ", at);
-  return SecretFound{at, (end == text.npos ? text.size() : std::min(end + begin.size() + 32, text.size())) - at,
-                     "private key"};
+  const std::size_t end = text.find(pem_end, at);
+  return SecretFound{
+      at, (end == text.npos ? text.size() : std::min(end + pem_end.size() + pem_end_label, text.size())) - at,
+      pem_kind};
 }
 
 // Finds a secret that begins at `at`, where one of `pairs` stands. `before` is the character before it.
@@ -282,7 +285,7 @@ char before(std::string_view text, std::size_t at) {
   return at >= 6 && text[at - 6] == '\\' && text[at - 5] == 'u' ? ' ' : text[at - 1];
 }
 
-// Tells whether a prefix of a secret stands at `at`, or so much of one as the JSON string has left.
+// Returns whether a prefix of a secret stands at `at`, or so much of one as the JSON string has left.
 bool prefix_at(std::string_view json, std::size_t at) {
   const std::string_view rest = json.substr(at, 32);
   const std::string_view left = rest.substr(0, rest.find('"'));
@@ -296,33 +299,107 @@ bool prefix_at(std::string_view json, std::size_t at) {
   });
 }
 
+// Returns whether `text`, which is the end of a whole text, may be the beginning of what a shape describes.
+bool may_begin(const Shape& shape, std::string_view text) {
+  for (const std::string_view prefix : shape.prefixes) {
+    if (prefix.empty()) return false;
+    if (text.size() <= prefix.size()) {
+      if (prefix.starts_with(text)) return true;
+      continue;
+    }
+    const std::size_t rest = text.size() - prefix.size();
+    if (text.starts_with(prefix) && rest <= shape.most && run(text, prefix.size(), shape.set) == rest) return true;
+  }
+  return false;
+}
+
+// Returns whether a text is the beginning of parts with dots between, the first of which has `most` characters at most.
+bool may_be_parts(std::string_view text, std::size_t most) {
+  const std::size_t first = run(text, 0, base64url);
+  return first <= most && std::ranges::all_of(text.substr(first), [](char c) { return in(base64url | dot, c); });
+}
+
+bool may_be_discord(std::string_view text) {
+  if (text[0] < 'M' || text[0] > 'O' || (text.size() > 1 && !std::string_view("DTjz").contains(text[1]))) return false;
+  const std::string_view id = text.substr(0, run(text, 0, base64url));
+  const std::string number = decoded(id);
+  return may_be_parts(text, 28) && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool may_be_our_token(std::string_view text) {
+  if (!text.starts_with("sd_")) return std::string_view("sd_").starts_with(text);
+  const std::size_t id = run(text, 3, alnum);
+  if (3 + id == text.size()) return id <= 16;
+  return id >= 4 && id <= 16 && text[3 + id] == '_' && run(text, 4 + id, base64url) == text.size() - 4 - id;
+}
+
+// Returns whether the rest of a text from `at` on may be the beginning of a secret.
+bool may_begin_at(std::string_view text, std::size_t at) {
+  const std::string_view rest = text.substr(at);
+  const char last = before(text, at);
+  // One character is a beginning only if it is a letter by itself: prose has dashes and colons, and words may end with
+  // a letter behind one that is not ASCII.
+  if (rest.size() == 1 && (!in(alnum, rest[0]) || (static_cast<unsigned char>(last) & 0x80U) != 0)) return false;
+  if (rest[0] == ':') {
+    std::size_t digits = 0;
+    while (digits < at && digits < 17 && in(digit, text[at - 1 - digits])) ++digits;
+    const bool named = rest.size() < 3 ? std::string_view(":AA").starts_with(rest) : rest.starts_with(":AA");
+    return digits >= 6 && digits <= 16 && named && run(rest, 1, base64url) == rest.size() - 1;
+  }
+  if (rest[0] == '-') return last != '-' && pem_begin.starts_with(rest);
+  if (in(alnum, last)) return false;
+  if (std::ranges::any_of(shapes, [rest](const Shape& shape) { return may_begin(shape, rest); })) return true;
+  if (rest[0] == 's')
+    return may_be_our_token(rest) || std::string_view("sk-").starts_with(rest) ||
+           (rest.starts_with("sk-") && run(rest, 3, alnum) == rest.size() - 3);
+  if (rest[0] == 'S' && (rest.starts_with("SG.") || std::string_view("SG.").starts_with(rest)))
+    return may_be_parts(rest, 2);
+  if (in(base64url, last)) return false;
+  if (rest[0] == 'e')
+    return std::string_view("eyJ").starts_with(rest) || (rest.starts_with("eyJ") && may_be_parts(rest, 4096));
+  return may_be_discord(rest);
+}
+
 }  // namespace
 
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) {
+  constexpr std::size_t shortest = 20;
+  if (text.size() < from + shortest) return {};
   for (std::size_t at = next_pair(pairs, text, from); at < text.size(); at = next_pair(pairs, text, at + 1)) {
     if (Found found = found_at(text, at, before(text, at))) return found;
   }
   return {};
 }
 
-std::size_t begun_secret(std::string_view text, std::size_t end) {
+std::size_t begun_secret(std::string_view text) {
   constexpr std::size_t longest = 4096;
-  constexpr std::string_view pem_begin = "-----BEGIN ";
+  constexpr Set in_secrets = base64url | dot | slash;
   const std::size_t least = text.size() - std::min(text.size(), longest);
-  std::size_t begun = end;
+  std::size_t first = text.size();
+  while (first > least && (in(in_secrets, text[first - 1]) || text[first - 1] == ':')) --first;
+  std::size_t begun = text.size();
+  for (std::size_t at = first; at < text.size(); ++at)
+    if (may_begin_at(text, at)) {
+      begun = at;
+      break;
+    }
   const std::size_t open = text.rfind(pem_begin);
-  if (open != text.npos && text.size() - open < 96 && text.find("-----", open + pem_begin.size()) == text.npos)
-    begun = std::min(begun, open);
-  for (std::size_t at = end; at > least; --at) {
-    const char c = text[at - 1];
-    if (c == ' ' || c == '\n' || c == '\t' || c == '\r') break;
-    if (next_pair(pairs, text.substr(at - 1, 2), 0) != 0) continue;
-    const std::string_view rest = text.substr(at - 1);
-    const bool dotted = rest.starts_with("eyJ") || c == 'M' || c == 'N' || c == 'O' || c == ':' || c == '-';
-    if (dotted || prefix_at(text, at - 1)) begun = at - 1;
-  }
-  return begun;
+  if (open == text.npos || open > begun) return begun;
+  const std::string_view label = text.substr(open + pem_begin.size());
+  return label.size() < longest_label && !label.contains("-----") ? open : begun;
 }
+
+std::size_t rest_of_secret(std::string_view kind, std::string_view more) {
+  if (kind == jwt_kind) return run(more, 0, base64url | dot);
+  const auto* shape = std::ranges::find(shapes, kind, &Shape::kind);
+  return run(more, 0, shape == shapes.end() ? base64url : shape->set);
+}
+
+bool begins_as_jwt(std::string_view text) {
+  return text.starts_with("eyJ") && decoded(text.substr(0, run(text, 0, base64url))).contains("\"alg\"");
+}
+
+bool is_own(std::string_view kind) { return kind.starts_with("sessiond "); }
 
 bool may_hold_secret(std::string_view json) {
   const auto next = [json](std::size_t at) { return next_pair(pairs_and_escapes, json, at); };
@@ -341,20 +418,20 @@ bool may_hold_secret(std::string_view json) {
   return false;
 }
 
-std::string replace_secrets(std::string_view text, const std::function<std::string(std::string_view kind)>& with) {
+std::string replace_secrets(std::string_view text, const std::function<std::string(const SecretFound& found)>& with) {
   std::string out;
   std::size_t from = 0;
   for (Found found = find_secret(text); found; found = find_secret(text, from)) {
     // The digits of a bot token may overlap the secret before it.
     if (found->at > from) out += text.substr(from, found->at - from);
-    out += with(found->kind);
+    out += with(*found);
     from = std::max(from, found->at + found->size);
   }
   return out.append(text.substr(from));
 }
 
 std::string without_secrets(std::string_view text) {
-  return replace_secrets(text, [](std::string_view) { return std::string("(secret)"); });
+  return replace_secrets(text, [](const SecretFound&) { return std::string("(secret)"); });
 }
 
 }  // namespace sessiond::policy

@@ -23,6 +23,11 @@
 
 namespace sessiond::policy {
 
+inline constexpr std::string_view pem_kind = "private key", jwt_kind = "JSON web token";
+// A private key ends with this and up to so many bytes more; without it, at the end of the text.
+inline constexpr std::string_view pem_end = "-----END ";
+inline constexpr std::size_t pem_end_label = 34;
+
 struct SecretFound {
   std::size_t at = 0;
   std::size_t size = 0;
@@ -31,17 +36,27 @@ struct SecretFound {
 // Returns the first secret at or after `from`.
 std::optional<SecretFound> find_secret(std::string_view text, std::size_t from = 0);
 
-// Tells whether JSON text may hold a secret, in little more than one step a byte. False: it has none, neither behind
+// Returns whether JSON text may hold a secret, in little more than one step a byte. False: it has none, neither behind
 // escapes nor cut into texts that follow each other, as long as the first has two characters of it. True: a look at its
 // strings is needed (redaction.hpp).
 bool may_hold_secret(std::string_view json);
 
-// Returns where a secret may have begun that the end of the text cuts: before `end`, with no space since; `end` when
-// none has. The first lines of a private key have spaces.
-std::size_t begun_secret(std::string_view text, std::size_t end);
+// Returns where the end of a text begins that may be the beginning of a secret: "sk-ant-1x" may go on. Returns the
+// text's size when nothing may have begun. Of a token of Telegram it is the colon.
+std::size_t begun_secret(std::string_view text);
 
-// Returns the text with each secret replaced by what `with` makes of its kind.
-std::string replace_secrets(std::string_view text, const std::function<std::string(std::string_view kind)>& with);
+// Returns how many bytes at the beginning of `more` belong to a secret of this kind that the text before has begun. Not
+// for private keys, whose lines end by themselves.
+std::size_t rest_of_secret(std::string_view kind, std::string_view more);
+
+// Whether a text that is longer than most keys begins as a JSON web token does, whose end has not come yet.
+bool begins_as_jwt(std::string_view text);
+
+// Whether a kind is one of the daemon's own: tokens, tickets, logins.
+bool is_own(std::string_view kind);
+
+// Returns the text with each secret replaced by what `with` makes of it.
+std::string replace_secrets(std::string_view text, const std::function<std::string(const SecretFound& found)>& with);
 // Returns the text with each secret replaced by "(secret)".
 std::string without_secrets(std::string_view text);
 

@@ -9,9 +9,6 @@
 namespace sessiond::policy {
 namespace {
 
-constexpr std::array<std::string_view, 4> signatures{"signature", "thinkingSignature", "thoughtSignature",
-                                                     "encrypted_content"};
-
 bool drop_signatures(std::string_view value, WithoutSignatures& to);
 
 // Members that hold what a tool was called with or has answered: the user's data, whatever its names.
@@ -28,7 +25,7 @@ bool drop_in_object(std::string_view object, WithoutSignatures& to) {
   for (const json::Member& member : json::members(object)) {
     std::string held;
     const std::string_view name = json::name_of(member, held);
-    if (std::ranges::find(signatures, name) != signatures.end()) {
+    if (is_signature(name)) {
       dropped = true;
       continue;
     }
@@ -73,6 +70,12 @@ bool drop_signatures(std::string_view value, WithoutSignatures& to) {
 }
 
 }  // namespace
+
+bool is_signature(std::string_view member) {
+  constexpr std::array<std::string_view, 4> names{"signature", "thinkingSignature", "thoughtSignature",
+                                                  "encrypted_content"};
+  return std::ranges::find(names, member) != names.end();
+}
 
 bool may_hold_signature(std::string_view json) {
   return json.contains("ignature\"") || json.contains("encrypted_content\"") || json.contains("redacted_thinking\"");

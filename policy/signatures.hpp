@@ -10,6 +10,7 @@
 
 namespace sessiond::policy {
 
+bool is_signature(std::string_view member);      // by its name
 bool may_hold_signature(std::string_view json);  // a first look
 // A list of parts, the value of a member `content`, of which something was left out. Not of lists of which nothing is
 // left.

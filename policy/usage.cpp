@@ -109,6 +109,27 @@ std::optional<std::int64_t> counted(std::string_view raw) {
   return *real > 0 ? static_cast<std::int64_t>(*real) : 0;
 }
 
+std::string UsageTotals::json() const {
+  json::ObjectWriter out;
+  out.integer("input", input);
+  out.integer("output", output);
+  out.integer("total", total);
+  return out.text();
+}
+
+std::optional<UsageTotals> read_totals(std::string_view raw) {
+  if (json::kind(raw) != json::Kind::object) return {};
+  UsageTotals totals;
+  for (const json::Member& member : json::members(raw)) {
+    std::int64_t* const number = member.name == "input"    ? &totals.input
+                                 : member.name == "output" ? &totals.output
+                                 : member.name == "total"  ? &totals.total
+                                                           : nullptr;
+    if (number != nullptr) *number = counted(member.value).value_or(0);
+  }
+  return totals;
+}
+
 std::optional<TokenUsage> read_usage(std::string_view usage) {
   if (usage.empty() || json::kind(usage) != json::Kind::object) return {};
   struct Found {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace sessiond::policy {
@@ -26,8 +27,27 @@ struct TokenUsage {
   std::int64_t total = 0;  // as given, else sum()
   std::int64_t used = 0;   // of the model's window: sum(), and more where the provider's total has what no part tells
 
+  // What the model was shown for the reply, tokens of its cache included.
+  std::int64_t prompt() const { return add_counted(input, add_counted(cache_read, cache_write)); }
   std::int64_t sum() const { return add_counted(add_counted(input, output), add_counted(cache_read, cache_write)); }
 };
+
+// The sums of a session, as the member usageTotals of its entry has them: {"input","output","total"}. totalTokens of
+// the entry is not a sum where foreign programs read it as the size of the present context.
+struct UsageTotals {
+  std::int64_t input = 0, output = 0, total = 0;
+
+  void add(const TokenUsage& usage) {
+    input = add_counted(input, usage.input);
+    output = add_counted(output, usage.output);
+    total = add_counted(total, usage.total);
+  }
+  std::string json() const;
+  bool operator==(const UsageTotals&) const = default;
+};
+
+// Reads a member usageTotals; what it does not name is 0. Returns nothing when it is not an object.
+std::optional<UsageTotals> read_totals(std::string_view raw);
 
 // Reads a `usage` object in the spelling of OpenClaw, Anthropic, OpenAI, Google, Bedrock, MiniMax, Moonshot, DeepSeek
 // or the AI SDK. usage.cpp has a table of them: some count cached tokens within the prompt's, others beside them, and

@@ -164,6 +164,52 @@ Result<Fd> open_file(const fs::path& path, int flags) {
   }
 }
 
+namespace {
+
+// Opens what a symbolic link names if it may be followed, without access to it: a transcript in a folder of the state
+// directory, not the daemon's own files. Nothing: it may not.
+Fd open_link(const fs::path& path) {
+  Fd named(retry([&] { return ::open(path.c_str(), O_PATH | O_CLOEXEC); }));
+  if (!named || !check_within(named.get(), path, false)) return {};
+  const Fence* fence = fence_of(path);
+  if (fence == nullptr) return {};
+  const std::string real = real_path(named.get());
+  const std::string_view below = std::string_view(real).substr(fence->real.size());
+  const bool own = !below.contains('/') || below.starts_with("journal/");
+  return !own && below.substr(below.find_last_of('/')).contains(".jsonl") ? std::move(named) : Fd{};
+}
+
+}  // namespace
+
+std::optional<struct stat> stat_within(const fs::path& path) {
+  auto status = stat_of(path);
+  if (!status || !S_ISLNK(status->st_mode)) return status;
+  const Fd named = open_link(path);
+  struct stat followed{};
+  return named && ::fstat(named.get(), &followed) == 0 ? followed : status;
+}
+
+fs::path path_within(const fs::path& path) {
+  const auto status = stat_of(path);
+  if (!status || !S_ISLNK(status->st_mode)) return path;
+  const Fd named = open_link(path);
+  if (!named) return path;
+  const std::string real = real_path(named.get());
+  return real.empty() ? path : fs::path(real);
+}
+
+Result<Fd> open_within(const fs::path& path, int flags) {
+  const fs::path real = path_within(path);
+  if (real == path) return open_file(path, flags);
+  // Between the two somebody may have made a link of a folder: the file is asked where it really lies, as always.
+  Fd opened(retry([&] { return ::open(real.c_str(), (flags & ~(O_CREAT | O_EXCL)) | O_CLOEXEC | O_NOFOLLOW); }));
+  if (!opened && errno == ENOENT)
+    return fail(Code::not_found, fmt::format("open {}: there is no such file", path.native()));
+  if (!opened) return io_fail("open", path.native());
+  TRY(check_within(opened.get(), path, false));
+  return opened;
+}
+
 Problem in_the_way(const fs::path& path, Problem why) {
   const auto degraded = [&path](std::string_view what) {
     return Problem{.code = Code::degraded, .detail = fmt::format("{} {}", path.native(), what)};
@@ -175,7 +221,17 @@ Problem in_the_way(const fs::path& path, Problem why) {
     return why;
   }
   if (S_ISDIR(status.st_mode)) return degraded("is a folder, where a file should be");
-  if (S_ISLNK(status.st_mode)) return degraded("is a symbolic link, where a file should be");
+  if (S_ISLNK(status.st_mode)) {
+    std::error_code error;
+    const Fence* fence = fence_of(path);
+    const fs::path real = fs::canonical(path, error);
+    const bool out = !error && fence != nullptr && !real.native().starts_with(fence->real);
+    Problem link = degraded(error ? "is a symbolic link that leads nowhere"
+                            : out ? "is a symbolic link that leads out of the state directory"
+                                  : "is a symbolic link that is not followed, where a file should be");
+    link.lasting = true;
+    return link;
+  }
   if (!S_ISREG(status.st_mode)) return degraded("is not a regular file");
   if (why.code == Code::invalid_id) return degraded("cannot be used: " + why.detail);
   if (::access(path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) return degraded("may not be read and written by us");

@@ -44,9 +44,17 @@ FileIdentity identity(const struct stat& status);
 Result<struct stat> status_of(int fd, std::string_view path);           // of an open file; `path` is for problems
 std::optional<struct stat> stat_of(const std::filesystem::path& path);  // of a link itself; nothing when it fails
 
+// As stat_of, but of a symbolic link to a transcript (*.jsonl…) in a folder of the state directory the file that it
+// names. Other links are themselves: out of it, nowhere, to files of the daemon, or where nothing is confined.
+std::optional<struct stat> stat_within(const std::filesystem::path& path);
+// The path of that file: `path`, unless it is such a link.
+std::filesystem::path path_within(const std::filesystem::path& path);
+
 Result<Fd> open_file(const std::filesystem::path& path, int flags);  // adds O_CLOEXEC and O_NOFOLLOW
-Result<void> make_dirs(const std::filesystem::path& path);           // existing ones keep their mode
-Result<std::string> read_file(const std::filesystem::path& path);    // not_found when there is no file
+// As open_file, but follows such a link. It makes no file behind one.
+Result<Fd> open_within(const std::filesystem::path& path, int flags);
+Result<void> make_dirs(const std::filesystem::path& path);         // existing ones keep their mode
+Result<std::string> read_file(const std::filesystem::path& path);  // not_found when there is no file
 Result<void> write_all(int fd, std::string_view bytes,
                        std::string_view path);  // continues after EINTR and short writes
 Result<void> write_all_at(int fd, std::string_view bytes, std::uint64_t offset, std::string_view path);
@@ -72,7 +80,8 @@ bool can_exchange(const std::filesystem::path& dir);
 Result<std::filesystem::path> resolve_below(const std::filesystem::path& base, std::string_view relative);
 
 // Call it when opening `path` failed with `why`. When something else is there (a folder, a link, a pipe, a file where
-// its folder should be, a file without permission) returns a `degraded` problem that says so; else returns `why`.
+// its folder should be, a file without permission) returns a `degraded` problem that says so; else returns `why`. Of a
+// link the problem is lasting.
 Problem in_the_way(const std::filesystem::path& path, Problem why);
 
 // Gives a file a second name, or copies it where it cannot have one; with our mode, and durable. The folder of `to`

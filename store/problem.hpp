@@ -91,6 +91,8 @@ struct Problem {
   std::vector<std::pair<std::string, std::string>> members{};  // of the response: name and JSON value
   std::optional<int> retry_after_s{};                          // Retry-After, seconds
   std::string etag{};                                          // 412: the current ETag, else empty
+  // Trying again does not help before a person has changed something.
+  bool lasting = false;
 };
 
 template <class T>

@@ -20,7 +20,7 @@ MODULES = {
     "store/journal": ["durable", "journal_damage", "events"],
     "store/lock": ["locks", "lent_locks", "foreign"],
     "store/seal": ["encryption"],
-    "store/sessions": ["stores", "foreign", "sessions"],
+    "store/sessions": ["stores", "foreign", "in_place", "sessions"],
     "store": ["idempotency", "files", "durable", "doctor"],
     "transcripts": ["messages", "transcripts", "trees", "lists"],
     "formats": ["export", "import", "portability", "claude_code", "workflow_export"],

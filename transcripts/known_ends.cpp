@@ -65,7 +65,7 @@ bool KnownEnds::is_sound(std::string_view record) { return KnownEnds({}, {}).rea
 void KnownEnds::adopt() {
   ends_.clear();
   for (const std::string& file : listing()) {
-    const auto status = store::stat_of(dir_ / file);
+    const auto status = store::stat_within(dir_ / file);
     if (!status || !S_ISREG(status->st_mode)) continue;
     ends_.try_emplace(file, End{.inode = status->st_ino, .size = static_cast<std::uint64_t>(status->st_size)});
   }
@@ -153,12 +153,13 @@ std::uint64_t KnownEnds::inode_if_known(std::string_view file, std::uint64_t siz
 Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
   const auto known = ends_.find(file);
   const std::filesystem::path path = dir_ / file;
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) != 0) {
+  const auto at_path = store::stat_within(path);
+  if (!at_path) {
     if (errno != ENOENT && errno != ENOTDIR) return io_fail("stat", path.native());
     if (known == ends_.end()) return std::nullopt;
     return ForeignEdit{.file = file, .kind = ForeignEdit::Kind::removed};
   }
+  const struct stat& status = *at_path;
   if (!S_ISREG(status.st_mode)) return std::nullopt;
   ForeignEdit edit{.file = file, .inode = status.st_ino, .size = static_cast<std::uint64_t>(status.st_size)};
   if (known == ends_.end()) {
@@ -173,7 +174,7 @@ Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) cons
   if (end.inode != edit.inode || edit.size < reach) return edit;
   std::uint64_t from = end.size;
   if (end.size > 0) {  // a file rewritten in place will hardly have the end of a line here
-    TRY(auto fd, store::open_file(dir_ / file, O_RDONLY | O_NONBLOCK));
+    TRY(auto fd, store::open_within(dir_ / file, O_RDONLY | O_NONBLOCK));
     TRY(const auto there, store::read_at(fd.get(), end.size - 1, 2, (dir_ / file).native()));
     if (!there.starts_with('\n')) {
       if (!there.ends_with('\n')) return edit;

@@ -29,7 +29,7 @@ Result<fs::path> copy_torn(int fd, const fs::path& path, std::uint64_t begin, st
 }  // namespace
 
 Result<std::optional<MendedEnd>> mend_end(const fs::path& path, TornLine torn) {
-  const auto fd = store::open_file(path, O_RDWR | O_APPEND | O_NONBLOCK);
+  const auto fd = store::open_within(path, O_RDWR | O_APPEND | O_NONBLOCK);
   if (!fd && fd.error().code == Code::not_found) return std::nullopt;
   if (!fd) return std::unexpected(store::in_the_way(path, fd.error()));
   TRY(const auto status, store::status_of(fd->get(), path.native()));

@@ -13,7 +13,7 @@ namespace sessiond::transcripts {
 
 Result<std::unique_ptr<PlainFile>> PlainFile::open(const std::filesystem::path& path, ino_t inode, std::uint64_t end) {
   constexpr std::string_view replaced = "the transcript was replaced; try again";
-  auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);
+  auto opened = store::open_within(path, O_RDONLY | O_NONBLOCK);
   if (!opened && opened.error().code == Code::not_found) return fail(Code::session_reset, std::string(replaced));
   TRY(auto fd, std::move(opened));
   TRY(const auto status, store::status_of(fd.get(), path.native()));

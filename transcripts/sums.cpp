@@ -22,9 +22,13 @@ void EntrySums::add(std::string_view line) {
   if (fields.shape == EntryShape::unreadable) return;
   std::string held;
   const auto [type, body] = spoken_of(fields, line, held);
-  if (type == "compaction") ++compactions;
+  if (type == "compaction") {
+    ++compactions;
+    last_prompt.reset();
+  }
   const context::Entry entry = context::read_entry(type, body);
   if (entry.usage) {
+    if (const std::int64_t prompt = entry.usage->prompt(); prompt > 0) last_prompt = prompt;
     input = policy::add_counted(input, entry.usage->input);
     output = policy::add_counted(output, entry.usage->output);
     total = policy::add_counted(total, entry.usage->total);

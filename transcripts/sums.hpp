@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,8 @@ struct EntrySums {
   std::int64_t entries = 0, compactions = 0;
   std::int64_t input = 0, output = 0, total = 0;  // tokens, of the usage of assistants
   std::int64_t cost = 0;                          // microcents, of the same
+  // What the model was shown for its last reply, in tokens. Nothing: that is not known, or a compaction follows it.
+  std::optional<std::int64_t> last_prompt{};
   // beginning_of() the first message of a person, and its entry id; empty: there is none
   std::string first_message{}, first_id{};
 

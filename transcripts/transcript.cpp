@@ -39,8 +39,8 @@ void Transcript::Impl::load_sidecar() {
 }
 
 Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
-  struct stat status{};
-  if (::lstat(path.c_str(), &status) != 0) {
+  const auto at_path = store::stat_within(path);
+  if (!at_path) {
     const int error = errno;
     if (error != ENOENT) return std::unexpected(store::in_the_way(path, io_problem("stat", path.native(), error)));
     fd = {};
@@ -49,6 +49,8 @@ Result<bool> Transcript::Impl::refresh(std::uint64_t budget) {
     tail = {};
     return true;
   }
+  const struct stat& status = *at_path;
+  if (S_ISLNK(status.st_mode)) return std::unexpected(store::in_the_way(path, {}));
   if (!S_ISREG(status.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   if (fd && seen == store::identity(status)) return true;
   auto looked = look(status, budget);
@@ -62,7 +64,7 @@ Result<bool> Transcript::Impl::look(const struct stat& at_path, std::uint64_t bu
   bool open =
       fd && ::fstat(fd.get(), &status) == 0 && status.st_ino == at_path.st_ino && status.st_dev == at_path.st_dev;
   if (!open) {
-    auto opened = store::open_file(path, O_RDONLY | O_NONBLOCK);
+    auto opened = store::open_within(path, O_RDONLY | O_NONBLOCK);
     if (!opened && opened.error().code != Code::not_found)
       return std::unexpected(store::in_the_way(path, std::move(opened.error())));
     TRY(fd, std::move(opened));

@@ -19,6 +19,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/try.hpp"
+#include "transcripts/lost_lines.hpp"
 #include "transcripts/pending_lines.hpp"
 #include "transcripts/placing.hpp"
 #include "transcripts/sealed_lines.hpp"
@@ -61,6 +62,8 @@ struct TranscriptWriter::Impl {
   OnLines on_lines;
   OnSize on_size;
   std::function<bool(std::string_view file)> may_wait{};
+  std::function<bool(std::string_view file)> make_up{};   // by make_up_lost_lines()
+  std::map<std::string, fs::path, std::less<>> absent{};  // by keep_absent()
   PendingFiles pending{};
   std::size_t pending_bytes = 0;
   std::list<OpenFile> open_files{};  // the most recently used first
@@ -75,6 +78,7 @@ struct TranscriptWriter::Impl {
   std::map<std::string, std::string, std::less<>> stuck{};
   std::vector<lock::Eviction> evictions{};
 
+  Result<void> check_folder(std::string_view file);
   Result<lock::FileLock> take_lock(std::string_view file);
   Result<std::optional<lock::FileLock>> lock(std::string_view file);
   void renumber(const std::string& file, std::optional<std::uint64_t> from);
@@ -83,6 +87,7 @@ struct TranscriptWriter::Impl {
   void forget(const std::string& file);
   Result<void> flush(const std::string& file, PendingLines& lines);
   Result<std::uint64_t> write(OpenFile& open, std::uint64_t size, std::string_view bytes);
+  Result<void> make_up_lost(OpenFile& target, const PendingLines& pending_lines);
   Result<std::uint64_t> place(OpenFile& open, std::uint64_t size, const PendingLines& lines);
   void tell(const OpenFile& open, std::uint64_t size, std::uint64_t landed, std::span<const ByteRange> lines) const;
   UnsyncedFiles::Written& unsynced_of(const OpenFile& open) {
@@ -148,13 +153,27 @@ Result<OpenFile*> TranscriptWriter::Impl::open(const std::string& file) {
   return std::unexpected(std::move(why));
 }
 
+// Fails when the folder of a file that would be made is to stay absent.
+Result<void> TranscriptWriter::Impl::check_folder(std::string_view file) {
+  for (const auto& [folder, until] : absent) {
+    if (!file.starts_with(folder)) continue;
+    if (store::stat_of(until)) {
+      const fs::path there = until;
+      std::erase_if(absent, [&](const auto& one) { return one.second == there; });
+      return {};
+    }
+    return fail(Code::degraded, fmt::format("{} waits: its folder {} is gone", file, until.native()));
+  }
+  return {};
+}
+
 // Opens the file that has the name now, or makes it.
 Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
-  struct stat status{};
   if (const auto known = by_name.find(file); known != by_name.end()) {
     OpenFile& cached = *known->second;
-    if (::lstat(cached.path.c_str(), &status) == 0 && status.st_ino == cached.inode && status.st_dev == cached.device) {
-      cached.size = static_cast<std::uint64_t>(status.st_size);
+    const auto status = store::stat_within(cached.path);
+    if (status && status->st_ino == cached.inode && status->st_dev == cached.device) {
+      cached.size = static_cast<std::uint64_t>(status->st_size);
       open_files.splice(open_files.begin(), open_files, known->second);
       return &cached;
     }
@@ -162,13 +181,14 @@ Result<OpenFile*> TranscriptWriter::Impl::open_now(const std::string& file) {
     forget(file);
   }
   TRY(auto path, store::resolve_below(state_dir, file));
-  if (::lstat(path.c_str(), &status) != 0) {
+  if (!store::stat_of(path)) {
     if (errno != ENOENT) return io_fail("stat", path.native());
+    TRY(check_folder(file));
     TRY(store::make_dirs(path.parent_path()));
     unsynced.add_folder(path.parent_path());
   }
   // O_APPEND: never overwrites what a foreign program appends between our stat and our write.
-  TRY(auto fd, store::open_file(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK));
+  TRY(auto fd, store::open_within(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK));
   TRY(auto opened, store::status_of(fd.get(), path.native()));
   if (!S_ISREG(opened.st_mode)) return fail(Code::degraded, fmt::format("{} is not a regular file", path.native()));
   if (opened.st_size == 0) store::fault_point("transcript.created");
@@ -221,6 +241,7 @@ void TranscriptWriter::Impl::tell(const OpenFile& open, std::uint64_t size, std:
 Result<void> TranscriptWriter::Impl::flush(const std::string& file, PendingLines& lines) {
   TRY(auto opened, open(file));
   OpenFile& target = *opened;
+  if (make_up && make_up(file)) TRY(make_up_lost(target, lines));
   const std::uint64_t size = target.size;
   bool simply_next = lines.contiguous && lines.items.front().offset == size;
   if (simply_next && size > 0) {
@@ -249,6 +270,22 @@ Result<void> TranscriptWriter::Impl::flush(const std::string& file, PendingLines
   return {};
 }
 
+// Writes the lines that belong behind the end of the file, with lost lines between. They are then found there.
+Result<void> TranscriptWriter::Impl::make_up_lost(OpenFile& target, const PendingLines& pending_lines) {
+  std::vector<PlacedLine> lines = pending_lines.lines();
+  std::ranges::sort(lines, {}, &PlacedLine::offset);
+  const auto beyond = std::ranges::find_if(lines, [&](const PlacedLine& line) { return line.offset > target.size; });
+  if (beyond == lines.end()) return {};
+  TRY(LostLines made, LostLines::behind(target.fd.get(), target.size, target.path));
+  for (const PlacedLine& line : lines)
+    if (line.offset >= target.size) made.add(line);
+  const std::string text = std::move(made).text();
+  TRY(write(target, target.size, text));
+  TRY(const auto now, store::status_of(target.fd.get(), target.path.native()));
+  target.size = static_cast<std::uint64_t>(now.st_size);
+  return {};
+}
+
 // Writes lines that are not simply next. Returns the new size of the file.
 Result<std::uint64_t> TranscriptWriter::Impl::place(OpenFile& target, std::uint64_t size,
                                                     const PendingLines& pending_lines) {
@@ -257,7 +294,7 @@ Result<std::uint64_t> TranscriptWriter::Impl::place(OpenFile& target, std::uint6
   UnsyncedFiles::Written& written = unsynced_of(target);
   if (!placing.holes.empty()) {
     TRY(const auto in_place,
-        store::open_file(target.path, O_WRONLY | O_NONBLOCK));  // O_APPEND would write them at the end
+        store::open_within(target.path, O_WRONLY | O_NONBLOCK));  // O_APPEND would write them at the end
     for (const PlacedLine& hole : placing.holes)
       TRY(store::write_all_at(in_place.get(), hole.line, hole.offset, target.path.native()));
   }
@@ -307,6 +344,18 @@ std::size_t TranscriptWriter::pending_bytes() const { return impl_->pending_byte
 
 void TranscriptWriter::let_wait(std::function<bool(std::string_view file)> which) {
   impl_->may_wait = std::move(which);
+}
+
+void TranscriptWriter::make_up_lost_lines(std::function<bool(std::string_view file)> where) {
+  impl_->make_up = std::move(where);
+}
+
+void TranscriptWriter::keep_absent(std::string folder, fs::path until) {
+  impl_->absent.insert_or_assign(std::move(folder), std::move(until));
+}
+
+void TranscriptWriter::make_again(const fs::path& until) {
+  std::erase_if(impl_->absent, [&](const auto& one) { return one.second == until; });
 }
 
 void TranscriptWriter::discard(std::string_view file) {

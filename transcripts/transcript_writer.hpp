@@ -55,6 +55,14 @@ class TranscriptWriter {
   std::size_t pending_bytes() const;
   // Names files whose lines wait alone when the file cannot be opened for whatever reason: see stuck().
   void let_wait(std::function<bool(std::string_view file)> which);
+  // From now on, where a line belongs behind the end of one of these files, the lines between are made up as lines that
+  // cannot be read (lost_lines.hpp), so that each line stands at the offset and the seq that were told of it. Empty: no
+  // more.
+  void make_up_lost_lines(std::function<bool(std::string_view file)> where);
+  // Makes no file in `folder` (below the state directory, ends in '/') as long as `until` is gone: the lines of its
+  // files wait alone (stuck()).
+  void keep_absent(std::string folder, std::filesystem::path until);
+  void make_again(const std::filesystem::path& until);  // takes that back
   // Forgets a file that is to be removed, with the lines that wait for it.
   void discard(std::string_view file);
   bool has_pending_below(std::string_view dir) const;  // `dir` must end in '/'

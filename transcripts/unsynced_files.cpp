@@ -39,10 +39,11 @@ Result<void> UnsyncedFiles::sync_one(const std::string& file, Written& written, 
   store::Fd reopened;
   int fd = written.lost ? -1 : descriptor(file);
   if (fd < 0) {
-    struct stat named{};  // removed or replaced by a foreign program: what we wrote is gone with the old file
-    if (::lstat((state_dir_ / file).c_str(), &named) != 0 || named.st_ino != written.inode) return {};
+    // Removed or replaced by a foreign program: what we wrote is gone with the old file.
+    const auto named = store::stat_within(state_dir_ / file);
+    if (!named || named->st_ino != written.inode) return {};
     TRY(auto path, store::resolve_below(state_dir_, file));
-    auto again = store::open_file(path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
+    auto again = store::open_within(path, (written.lost ? O_RDWR : O_RDONLY) | O_NONBLOCK);
     if (!again && again.error().code == Code::not_found) return {};  // removed by a foreign program
     TRY(reopened, std::move(again));
     fd = reopened.get();

@@ -119,7 +119,9 @@ HandlerResult configuration(Api& api, http::Request& request) {
 HandlerResult doctor(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "run the doctor"));
   auto report = co_await on_disk(api, [&api] {
-    return doctor::run_doctor({.state_dir = api.config.state_dir, .path_template = api.config.store.path_template});
+    return doctor::run_doctor({.state_dir = api.config.state_dir,
+                               .path_template = api.config.store.path_template,
+                               .damage_after = std::chrono::milliseconds(api.config.store.damage_after_ms)});
   });
   for (const std::string& repair : ledger::status_of(api.ledger.parts()).repairs) report.ok("repaired", "", repair);
   co_return json_response(doctor::to_json(report));

@@ -56,8 +56,8 @@ HandlerResult list(Api& api, http::Request& request) {
           return agent_json(api, state, request.principal);
         });
     if (!shown) {
-      if (shown.error().code == Code::degraded) degraded.push_back(agent);
-      if (shown.error().code == Code::agent_not_found || shown.error().code == Code::degraded) continue;
+      if (ledger::is_of_one_agent(shown.error().code)) degraded.push_back(agent);
+      if (shown.error().code == Code::agent_not_found || ledger::is_of_one_agent(shown.error().code)) continue;
       co_return std::unexpected(shown.error());
     }
     if (!*shown) continue;

@@ -5,7 +5,6 @@
 
 #include "daemon/api/asking.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/stream/filter.hpp"
 #include "store/limits.hpp"
 
@@ -229,10 +228,10 @@ void add_approval_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
   on("GET", "/v1/approvals", auth::Permission::approvals, all_approvals, {"open", "agent", "channel"});
-  on("POST", session + "/approvals", auth::Permission::run, scanned<ask_approval>);
+  on("POST", session + "/approvals", auth::Permission::run, words(ask_approval));
   on("GET", session + "/approvals", auth::Permission::approvals, list_approvals, {"open"});
   on("GET", session + "/approvals/{id}", auth::Permission::approvals, get_approval, {"waitMs"});
-  on("POST", session + "/approvals/{id}", auth::Permission::approve, scanned<answer_approval>);
+  on("POST", session + "/approvals/{id}", auth::Permission::approve, words(answer_approval));
   on("GET", session + "/allowed-tools", auth::Permission::read, allowed_tools);
   on("DELETE", session + "/allowed-tools", auth::Permission::policy, forget_tools);
   on("DELETE", session + "/allowed-tools/{tool}", auth::Permission::policy, forget_tools);

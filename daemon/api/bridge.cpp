@@ -1,7 +1,6 @@
 // Takes what an agent sends to a chat platform.
 #include "daemon/api/bridge_fields.hpp"
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::api {
@@ -37,7 +36,7 @@ HandlerResult outbound(Api& api, http::Request& request) {
 
 void add_bridge_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", auth::Permission::send, scanned<lasting<outbound>>);
+  on("POST", "/v1/agents/{agent}/sessions/{key}/outbound", auth::Permission::send, words(lasting<outbound>));
 }
 
 }  // namespace sessiond::api

@@ -11,7 +11,6 @@
 #include "daemon/api/asked_view.hpp"
 #include "daemon/api/asking.hpp"
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/context/byte_limit.hpp"
@@ -458,7 +457,7 @@ void add_context_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("GET", one + "/context", auth::Permission::read, get_context, {"topic", "sessionId", "window", "run"});
-  on("POST", one + "/compact", auth::Permission::write, scanned<compact>, {"topic", "window"});
+  on("POST", one + "/compact", auth::Permission::write, words(compact), {"topic", "window"});
   on("POST", one + "/repair", auth::Permission::append, repair, {"topic"});
 }
 

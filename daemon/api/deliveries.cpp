@@ -5,7 +5,6 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/decide/delivery_commands.hpp"
 
 namespace sessiond::api {
@@ -108,8 +107,9 @@ HandlerResult commit_about(Api& api, http::Request& request, Command command) {
     if (!request.principal.sees_agent(agent)) continue;
     auto reply = co_await api.ledger.commit(agent, requester, decide);
     if (reply) co_return to_response(std::move(*reply));
-    const bool is_elsewhere = reply.error().code == Code::delivery_not_found ||
-                              (reply.error().code == Code::degraded && !request.principal.sees_whole_agent(agent));
+    const bool is_elsewhere =
+        reply.error().code == Code::delivery_not_found ||
+        (ledger::is_of_one_agent(reply.error().code) && !request.principal.sees_whole_agent(agent));
     if (!is_elsewhere) co_return std::unexpected(std::move(reply.error()));
   }
   co_return decide::no_such_delivery(command.id);
@@ -184,7 +184,7 @@ HandlerResult get_delivery(Api& api, http::Request& request) {
         });
     const bool is_elsewhere =
         !shown && (shown.error().code == Code::delivery_not_found || shown.error().code == Code::agent_not_found ||
-                   (shown.error().code == Code::degraded && !request.principal.sees_whole_agent(agent)));
+                   (ledger::is_of_one_agent(shown.error().code) && !request.principal.sees_whole_agent(agent)));
     if (!is_elsewhere) co_return shown;
   }
   co_return decide::no_such_delivery(id);
@@ -291,7 +291,7 @@ void add_delivery_routes(http::Router& router, Api& api) {
   on("GET", one, auth::Permission::read, get_delivery);
   on("DELETE", one, auth::Permission::maintenance, drop_delivery);
   on("POST", one + "/ack", auth::Permission::deliver, ack);
-  on("POST", one + "/nack", auth::Permission::deliver, scanned<nack>);
+  on("POST", one + "/nack", auth::Permission::deliver, words(nack));
   on("POST", one + "/extend", auth::Permission::deliver, extend_delivery);
   on("POST", one + "/retry", auth::Permission::maintenance, retry_delivery);
 }

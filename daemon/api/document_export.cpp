@@ -22,7 +22,7 @@ constexpr std::size_t step_spans = 1'000;      // at most so many
 constexpr std::size_t header_bytes = 1 << 20;  // a longer first line is taken for no header
 
 std::string first_line_of(const std::filesystem::path& path) {
-  const auto file = store::open_file(path, O_RDONLY | O_NONBLOCK);
+  const auto file = store::open_within(path, O_RDONLY | O_NONBLOCK);
   if (!file) return {};
   std::string text;
   for (std::size_t size = 4096; size <= header_bytes && text.find('\n') == std::string::npos; size *= 4) {
@@ -131,6 +131,7 @@ asio::awaitable<Result<std::string>> DocumentExport::next() {
       return text;
     });
   }
+  if (is_json_) json::escape_line_ends(text_);
   co_return std::exchange(text_, {});
 }
 

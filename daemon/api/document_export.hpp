@@ -14,9 +14,10 @@ namespace sessiond::api {
 
 class DocumentExport {
  public:
-  // `with_media`: media in the places of handles.
-  DocumentExport(Api& api, TranscriptSource source, bool with_media)
-      : api_(api), source_(std::move(source)), with_media_(with_media) {}
+  // `with_media`: media in the places of handles. `is_json`: the document is JSON, and its lines end for no reader
+  // within a text (json::escape_line_ends).
+  DocumentExport(Api& api, TranscriptSource source, bool with_media, bool is_json = true)
+      : api_(api), source_(std::move(source)), with_media_(with_media), is_json_(is_json) {}
 
   // Reads the transcript as it is now, once. Call it first. Errors: those of reading; validation_failed if the format
   // cannot hold a message.
@@ -39,7 +40,7 @@ class DocumentExport {
 
   Api& api_;
   TranscriptSource source_;
-  bool with_media_;
+  bool with_media_, is_json_;
   std::unique_ptr<formats::Writer> writer_{};
   std::vector<transcripts::SeqSpan> path_{};
   std::vector<transcripts::SeqSpan> shown_{};  // the same in the order of runs; known after the survey

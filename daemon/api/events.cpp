@@ -1,7 +1,6 @@
 // Event streams over everything, an agent or a session, as Server-Sent Events or, with ?poll=1, as JSON pages. Also
 // ephemeral events (typing, text deltas), which are published to open streams and not stored.
 #include "daemon/api/bridge_fields.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/tickets.hpp"
 #include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/run_commands.hpp"
@@ -64,8 +63,17 @@ asio::awaitable<Result<journal::Envelope>> envelope_of(Api& api, const http::Req
 
 HandlerResult session_stream(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto session, co_await envelope_of(api, request, path));
-  co_return co_await stream_for(api, request, {.agent = path.agent, .key = session.key});
+  CO_TRY(auto scope, co_await ledger::show_of(
+                         api.ledger, path.agent, path.target.key, false,
+                         [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<stream::StreamScope> {
+                           TRY(const decide::Session* session, visible(state, path.target, request.principal));
+                           seen.only(*session, path.target.key);
+                           stream::StreamScope scope{.agent = state.id(), .key = session->key()};
+                           for (const decide::ArchiveRecord* record : state.archives.of_id(session->session_id))
+                             if (record->purged) scope.after = std::max(scope.after, record->seq);
+                           return scope;
+                         }));
+  co_return co_await stream_for(api, request, std::move(scope));
 }
 
 // Says whether the request may tell what the agent does: as the runner of the active run, or, unless runs.exclusive is
@@ -87,9 +95,8 @@ asio::awaitable<Result<bool>> check_agent_may_tell(Api& api, const http::Request
                                      });
 }
 
-// Publishes an ephemeral event to the streams that are open now. It has no id and is not stored. `as_sent`: the body
-// before keys were taken out, where they are; empty: they are not.
-HandlerResult publish(Api& api, http::Request& request, journal::EventType type, std::string as_sent = {}) {
+// Publishes an ephemeral event to the streams that are open now. It has no id and is not stored.
+HandlerResult publish(Api& api, http::Request& request, journal::EventType type) {
   CO_TRY(auto path, session_path(request, api));
   const bool delta = type == journal::EventType::text_delta;
   CO_TRY(auto fields, body_fields(request, api, delta ? Body::required : Body::optional));
@@ -108,11 +115,13 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type,
   CO_TRY(event.envelope, co_await envelope_of(api, request, path, !event.from.empty()));
   event.envelope.type = type;
   event.envelope.topic = std::move(topic);
-  if (delta && !as_sent.empty())
-    event.text =
-        api.held_deltas.take(fmt::format("{}\n{}\n{}\n{}\n{}", path.agent, event.envelope.key,
-                                         event.envelope.topic.value_or(""), event.run_id, request.principal.id),
-                             json::string_at(as_sent, "text").value_or(""), store::steady_ms());
+  if (delta && checks_pieces(api)) {
+    std::string of = fmt::format("{}\n{}\n{}\n{}\n{}", path.agent, event.envelope.key,
+                                 event.envelope.topic.value_or(""), event.run_id, request.principal.id);
+    HeldDeltas::Delta told = api.held_deltas.take(std::move(of), event.text, store::steady_ms(), rejects_secrets(api));
+    CO_TRY(judge_found(api, request, told.found));
+    event.text = std::move(told.text);
+  }
   if (delta && event.text.empty()) co_return no_content();
   api.streams.publish(std::move(event));
   co_return no_content();
@@ -121,17 +130,8 @@ HandlerResult publish(Api& api, http::Request& request, journal::EventType type,
 HandlerResult typing(Api& api, http::Request& request) {
   return publish(api, request, journal::EventType::session_typing);
 }
-HandlerResult deltas_as_sent(Api& api, http::Request& request) {
+HandlerResult post_delta(Api& api, http::Request& request) {
   return publish(api, request, journal::EventType::text_delta);
-}
-HandlerResult redacted_deltas(Api& api, http::Request& request) {
-  std::string as_sent = request.body;
-  CO_TRY(co_await scan_body(api, request));
-  co_return co_await publish(api, request, journal::EventType::text_delta, std::move(as_sent));
-}
-HandlerResult deltas(Api& api, http::Request& request) {
-  const bool redacts = api.config.policy.secret_scan_messages == config::Config::MessageScan::redact;
-  return redacts ? redacted_deltas(api, request) : scanned<deltas_as_sent>(api, request);
 }
 
 }  // namespace
@@ -144,8 +144,8 @@ void add_event_routes(http::Router& router, Api& api) {
   on("GET", "/v1/events", auth::Permission::stream, whole_stream, query);
   on("GET", "/v1/agents/{agent}/events", auth::Permission::stream, agent_stream, query);
   on("GET", session + "/events", auth::Permission::stream, session_stream, query);
-  on("POST", session + "/typing", auth::Permission::send, scanned<typing>);
-  on("POST", session + "/deltas", auth::Permission::write, deltas);
+  on("POST", session + "/typing", auth::Permission::send, words(typing));
+  on("POST", session + "/deltas", auth::Permission::write, deltas(post_delta));
 }
 
 }  // namespace sessiond::api

@@ -48,7 +48,8 @@ asio::awaitable<bool> send_rest(DocumentExport& document, http::StreamWriter& wr
 asio::awaitable<Result<http::Response>> export_document(Api& api, const TranscriptSource& source,
                                                         const formats::DocumentFormat& format) {
   const bool is_whole = std::string_view(format.name) != "relavium-yaml" && api.blobs.active();  // with media
-  const auto document = std::make_shared<DocumentExport>(api, source, is_whole);
+  const auto document =
+      std::make_shared<DocumentExport>(api, source, is_whole, std::string_view(format.content_type).contains("json"));
   formats::SessionFacts facts{
       .id = source.session_id, .agent = source.agent, .header = co_await header_of(api, source)};
   if (source.entry != nullptr) facts.entry = *source.entry;
@@ -95,7 +96,7 @@ struct SharedFile {
 asio::awaitable<std::shared_ptr<SharedFile>> open_piece(Api& api, const Piece& piece) {
   if (piece.plain) co_return std::make_shared<SharedFile>(SharedFile{.plain = piece.plain});
   co_return co_await on_disk(api, [&piece]() -> std::shared_ptr<SharedFile> {
-    auto opened = store::open_file(piece.file, O_RDONLY | O_NONBLOCK);
+    auto opened = store::open_within(piece.file, O_RDONLY | O_NONBLOCK);
     if (!opened) return nullptr;
     const auto status = store::status_of(opened->get(), piece.file.native());
     if (!status || status->st_ino != piece.inode) return nullptr;

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/staging.hpp"
@@ -149,7 +148,12 @@ asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked
       std::uint64_t next = spans.front().first;
       TRY(from.each(spans, [&](std::uint64_t seq, std::string_view stored) {
         std::string held;
-        const std::string_view line = seq == next ? stored : following(stored, out.last_id, held);
+        std::string_view line = seq == next ? stored : following(stored, out.last_id, held);
+        if (json::has_line_ends(line)) {  // a foreign program wrote it
+          held = line;
+          json::escape_line_ends(held);
+          line = held;
+        }
         next = seq + 1;
         added = into.add(line);
         policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
@@ -208,8 +212,10 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
       command.sums = {};
       if (!part && part.error().code == Code::message_not_found) continue;
       if (!part) co_return std::unexpected(std::move(part.error()));
+      const auto last_prompt = whole.sums.last_prompt;
       take({}, std::move(whole));
       take(topic, std::move(*part));
+      command.sums.last_prompt = last_prompt;
       co_return Result<void>{};
     }
     co_return std::unexpected(not_found);
@@ -381,8 +387,8 @@ HandlerResult put_transcript(Api& api, http::Request& request) {
 void add_fork_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/fork", auth::Permission::write, fork);
-  on("PUT", one + "/transcript", auth::Permission::write, scanned<lasting<put_transcript>>);
+  on("POST", one + "/fork", auth::Permission::write, entry(fork));
+  on("PUT", one + "/transcript", auth::Permission::write, words(lasting<put_transcript>));
 }
 
 }  // namespace sessiond::api

@@ -4,13 +4,9 @@
 
 #include <boost/asio/awaitable.hpp>
 
-#include "daemon/http/message.hpp"
+#include "daemon/api/secret_check.hpp"
 
 namespace sessiond::api {
-
-struct Api;
-
-using Handle = boost::asio::awaitable<Result<http::Response>> (*)(Api&, http::Request&);
 
 // Calls the handler. validation_failed, with pointers, when the body names a blob that no session names which the token
 // sees.

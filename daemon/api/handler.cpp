@@ -168,22 +168,26 @@ Result<SessionPath> session_path(const http::Request& request, const Api& api, M
   return path;
 }
 
-Result<std::string_view> body_of(const http::Request& request, const Api& api, Body body) {
+Result<std::string_view> body_of(http::Request& request, const Api& api, Body body) {
   if (request.body.empty() && body == Body::optional) return std::string_view{};
   if (!is_json_type(request.header("content-type")))
     return fail(Code::unsupported_media_type,
                 fmt::format("this route takes application/json, not {}", request.header("content-type")));
   const std::size_t depth = api.config.limits.json_depth;
-  const auto fine = request.checked && request.checked->max_depth == depth
-                        ? request.checked->result
-                        : json::check(request.body, {.max_depth = depth, .unique_names = true, .utf8 = true});
+  const bool is_checked = request.checked && request.checked->max_depth == depth;
+  bool line_ends = is_checked && request.checked->line_ends;
+  const auto fine =
+      is_checked ? request.checked->result
+                 : json::check(request.body,
+                               {.max_depth = depth, .unique_names = true, .utf8 = true, .line_ends = &line_ends});
   if (!fine)
     return fail(Code::bad_request,
                 fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
+  if (line_ends) json::escape_line_ends(request.body);  // what is stored of it has them as escapes
   return store::trim(request.body);
 }
 
-Result<Fields> body_fields(const http::Request& request, const Api& api, Body body) {
+Result<Fields> body_fields(http::Request& request, const Api& api, Body body) {
   TRY(const std::string_view object, body_of(request, api, body));
   return Fields::of(object);
 }

@@ -20,8 +20,8 @@
 
 #include "daemon/api/api.hpp"
 #include "daemon/api/fields.hpp"
-#include "daemon/api/handle_check.hpp"
 #include "daemon/api/scope.hpp"
+#include "daemon/api/secret_check.hpp"
 #include "daemon/decide/commands.hpp"
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/run_on.hpp"
@@ -35,11 +35,12 @@ namespace sessiond::api {
 using HandlerResult = asio::awaitable<Result<http::Response>>;
 
 // How a file adds its routes: `const auto on = adding(router, api); on("GET", "/v1/whoami", Permission::self,
-// whoami);`. `query` names the query parameters that the route knows, as openapi.json has them.
+// whoami);`. `route` is the handler, and says what the strings of its body are (secret_check.hpp). `query` names the
+// query parameters that the route knows, as openapi.json has them.
 inline auto adding(http::Router& router, Api& api) {
-  return [&router, &api](const char* method, const std::string& pattern, auth::Permission permission,
-                         HandlerResult (*call)(Api&, http::Request&), http::QueryNames query = {}) {
-    const auto handle = [&api, call](http::Request& request) { return with_checked_handles(api, request, call); };
+  return [&router, &api](const char* method, const std::string& pattern, auth::Permission permission, Entrance route,
+                         http::QueryNames query = {}) {
+    const auto handle = [&api, route](http::Request& request) { return with_checked_strings(api, request, route); };
     router.add(method, pattern, permission, handle, std::move(query));
   };
 }
@@ -83,10 +84,11 @@ bool is_safe(std::string_view method);
 
 enum class Body : std::uint8_t { required, optional };
 // The JSON body, which is one value, as a view into request.body; an absent optional one is "". Errors:
-// unsupported_media_type; bad_request, with the byte where the body stops being JSON.
-Result<std::string_view> body_of(const http::Request& request, const Api& api, Body body = Body::required);
+// unsupported_media_type; bad_request, with the byte where the body stops being JSON. Ends of lines in it become
+// escapes (json::escape_line_ends).
+Result<std::string_view> body_of(http::Request& request, const Api& api, Body body = Body::required);
 // The body's members. Errors: those of body_of(); validation_failed when it is no object.
-Result<Fields> body_fields(const http::Request& request, const Api& api, Body body = Body::required);
+Result<Fields> body_fields(http::Request& request, const Api& api, Body body = Body::required);
 
 // The token and Idempotency-Key of a request that commits; `body_key` is the key when the body holds one. Errors:
 // bad_request for a malformed key; validation_failed when header and body differ.

@@ -36,15 +36,8 @@ std::string journal_check_json(const journal::JournalCheck& check) {
 // 200 when the daemon takes writes and its files keep up with the journal; else 503 with all reasons. Repairs are
 // listed, but do not make the daemon unready.
 HandlerResult readyz(Api& api, http::Request& request) {
-  ledger::LedgerStatus status = ledger::status_of(api.ledger.parts());
+  const ledger::LedgerStatus status = ledger::status_of(api.ledger.parts());
   const bool details = may_read_details(api, request);
-  if (!details) {
-    status.repairs.clear();
-    status.degraded.clear();
-    status.loading.clear();
-    status.unwatched.clear();
-    status.damage.clear();
-  }
   std::vector<std::string> reasons;
   if (api.draining) reasons.emplace_back("shutting down");
   if (!status.refusal.empty()) reasons.push_back(details ? "not writable: " + status.refusal : "not writable");
@@ -68,14 +61,16 @@ HandlerResult readyz(Api& api, http::Request& request) {
   writer.string("status", reasons.empty() ? "ready" : "unready");
   writer.raw("reasons", json::array_of(reasons));
   writer.integer("checkpointLagMs", status.checkpoint_lag_ms);
-  writer.raw("repairs", json::array_of(status.repairs));
-  writer.integer("failedDeliveries", details ? static_cast<std::int64_t>(api.work.outbox.counts().failed) : 0);
-  writer.raw("damage", json::array_of(status.damage));
   writer.raw("journalCheck", journal_check_json(status.journal_check));
-  writer.raw("degraded", json::array_of(status.degraded));
-  writer.raw("loading", json::array_of(status.loading));
   writer.boolean("idempotencyTruncated", status.answers_truncated);
-  writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
+  if (details) {  // left out for others: an empty list would say that there is nothing
+    writer.raw("repairs", json::array_of(status.repairs));
+    writer.integer("failedDeliveries", static_cast<std::int64_t>(api.work.outbox.counts().failed));
+    writer.raw("damage", json::array_of(status.damage));
+    writer.raw("degraded", json::array_of(status.degraded));
+    writer.raw("loading", json::array_of(status.loading));
+    writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
+  }
   writer.string("asOf", api.ledger.as_of(0));
   co_return json_response(writer.text(), reasons.empty() ? 200 : 503);
 }

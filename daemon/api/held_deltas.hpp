@@ -1,6 +1,6 @@
 // Keeps the ends of deltas that wait for the next ones, since they may be the beginnings of keys
-// (policy::redact_piece). A delta without text ends the text: it is told what waited. What waits is forgotten after ten
-// minutes; the message that the deltas announce has it. Thread: the loop.
+// (policy::PieceRedactor). A delta without text ends the text: it is told what waited. What waits is forgotten after
+// ten minutes; the message that the deltas announce has it. Thread: the loop.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "policy/redaction.hpp"
 
@@ -15,26 +16,39 @@ namespace sessiond::api {
 
 class HeldDeltas {
  public:
-  // Takes a delta of the text that `of` names, as it was sent. Returns what can be told now.
-  std::string take(std::string of, std::string_view sent, std::int64_t now) {
+  struct Delta {
+    std::string text{};  // what can be told now
+    std::vector<policy::SecretIn> found{};
+  };
+  // Takes a delta of the text that `of` names, as it was sent. `rejects`: not one in which a secret ends.
+  Delta take(std::string of, std::string_view sent, std::int64_t now, bool rejects) {
     forget_old(now);
     const auto at = waiting_.find(of);
-    std::string held = at == waiting_.end() ? std::string() : std::move(at->second.text);
-    if (at != waiting_.end()) waiting_.erase(at);
-    if (sent.empty()) return policy::redacted_text(held);
-    policy::Piece piece = policy::redact_piece(std::move(held), sent);
-    if (!piece.held.empty() && waiting_.size() < most)
-      waiting_.emplace(std::move(of), Waiting{.text = std::move(piece.held), .since = now});
-    else if (!piece.held.empty())
-      piece.now += policy::redacted_text(piece.held);
-    return std::move(piece.now);
+    policy::PieceRedactor text;
+    if (at != waiting_.end()) {
+      text = std::move(at->second.text);
+      waiting_.erase(at);
+    }
+    if (sent.empty()) return {.text = text.rest()};
+    policy::PieceRedactor before = rejects ? text : policy::PieceRedactor();
+    policy::PieceRedactor::Piece piece = text.take(sent);
+    Delta out{.text = std::move(piece.text)};
+    for (const std::string_view kind : piece.kinds) out.found.push_back({.pointer = "/text", .kind = kind});
+    if (rejects && !text.held_kind().empty()) out.found.push_back({.pointer = "/text", .kind = text.held_kind()});
+    if (rejects && !out.found.empty()) text = std::move(before);
+    if (text.is_idle()) return out;
+    if (waiting_.size() < most)
+      waiting_.emplace(std::move(of), Waiting{.text = std::move(text), .since = now});
+    else
+      out.text += text.rest();
+    return out;
   }
 
  private:
   static constexpr std::size_t most = 10'000;
   static constexpr std::int64_t longest_ms = 10LL * 60'000;
   struct Waiting {
-    std::string text{};
+    policy::PieceRedactor text{};
     std::int64_t since = 0;
   };
 

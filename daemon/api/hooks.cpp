@@ -8,7 +8,6 @@
 #include <chrono>
 
 #include "daemon/api/handler.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/decide/hooks.hpp"
 #include "policy/runs/hooks.hpp"
 #include "store/limits.hpp"
@@ -205,8 +204,8 @@ void add_hook_routes(http::Router& router, Api& api) {
   on("PUT", "/v1/hooks/{name}", auth::Permission::policy, put_hook);
   on("GET", "/v1/hooks/{name}", auth::Permission::read, get_hook);
   on("DELETE", "/v1/hooks/{name}", auth::Permission::policy, delete_hook);
-  on("POST", "/v1/hooks/calls/{id}", auth::Permission::hook, scanned<answer_call>);
-  on("POST", "/v1/agents/{agent}/sessions/{key}/shutdown", auth::Permission::policy, shut_down);
+  on("POST", "/v1/hooks/calls/{id}", auth::Permission::hook, words(answer_call));
+  on("POST", "/v1/agents/{agent}/sessions/{key}/shutdown", auth::Permission::policy, words(shut_down));
 }
 
 }  // namespace sessiond::api

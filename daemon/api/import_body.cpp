@@ -20,7 +20,8 @@
 namespace sessiond::api {
 namespace {
 
-constexpr std::initializer_list<std::string_view> token_counters = {"inputTokens", "outputTokens", "totalTokens"};
+constexpr std::initializer_list<std::string_view> token_counters = {"inputTokens", "outputTokens", "totalTokens",
+                                                                    "usageTotals"};
 
 const json::Edit::Set* field(const json::Edit& entry, std::string_view name) {
   const auto found = std::ranges::find(entry.set, name, &json::Edit::Set::name);
@@ -112,7 +113,7 @@ void find_first_message(ImportedSession& session) {
 void complete(ImportedSession& session, std::int64_t now) {
   json::Edit& entry = session.entry;
   std::optional<std::int64_t> first, last, said;
-  policy::TokenUsage usage;
+  policy::UsageTotals usage;
   std::int64_t messages = 0;
   for (const ImportedTranscript& transcript : session.transcripts) {
     if (!transcript.topic || !store::is_stream_topic(*transcript.topic))
@@ -123,10 +124,11 @@ void complete(ImportedSession& session, std::int64_t now) {
       if (!first) first = line.time;
       if (line.time) last = std::max(*line.time, last.value_or(0));
       if (line.time && line.person) said = std::max(*line.time, said.value_or(0));
+      if (line.compaction && !transcript.topic) session.last_prompt.reset();
       if (!line.usage) continue;
-      usage.input = policy::add_counted(usage.input, line.usage->input);
-      usage.output = policy::add_counted(usage.output, line.usage->output);
-      usage.total = policy::add_counted(usage.total, line.usage->total);
+      if (const std::int64_t prompt = line.usage->prompt(); prompt > 0 && !transcript.topic)
+        session.last_prompt = prompt;
+      usage.add(*line.usage);
     }
   }
   const auto put = [&entry](const char* name, std::optional<std::int64_t> value) {
@@ -140,6 +142,10 @@ void complete(ImportedSession& session, std::int64_t now) {
     put("outputTokens", usage.output);
     put("totalTokens", usage.total);
   }
+  // An entry that says whether its totalTokens is fresh has no sums: its numbers are those of the last reply.
+  const bool has_sums =
+      field(entry, "usageTotals") != nullptr || (!session.counts_usage && field(entry, "totalTokensFresh") == nullptr);
+  if (!has_sums && usage.total > 0) entry.put("usageTotals", usage.json());
   put("sessionStartedAt", first);
   if (const json::Edit::Set* started = field(entry, "sessionStartedAt")) put("createdAt", json::as_int(started->value));
   put("updatedAt", last ? last : first);

@@ -20,8 +20,9 @@ struct ImportedSession {
   json::Edit entry{};  // with counters and times that its entries tell
   // How its own transcript begins, if its entry does not say so: the first message of a person. Empty: it has none.
   std::string first_message{}, first_message_id{};
-  bool counts_usage = true;  // the entry had no token counters of its own
-  bool only_topics = false;  // the session's own transcript is not among them
+  std::optional<std::int64_t> last_prompt{};  // as in EntrySums, of its own transcript
+  bool counts_usage = true;                   // the entry had no token counters of its own
+  bool only_topics = false;                   // the session's own transcript is not among them
   std::vector<ImportedTranscript> transcripts{};
 };
 struct ImportBody {

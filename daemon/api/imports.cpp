@@ -8,7 +8,6 @@
 
 #include "daemon/api/import_body.hpp"
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/snapshots.hpp"
 #include "daemon/ledger/staging.hpp"
@@ -177,7 +176,8 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
                                 .session_id = session.id,
                                 .entry = std::move(entry),
                                 .replace = import->if_exists == IfExists::replace,
-                                .found = there ? std::nullopt : import->found};
+                                .found = there ? std::nullopt : import->found,
+                                .last_prompt = session.last_prompt};
   for (std::size_t at = 0; at < files->size(); ++at)
     command.files.push_back({.topic = session.transcripts[at].topic, .name = (*files)[at].name()});
   if (!request.principal.sees_everything())
@@ -342,6 +342,12 @@ Result<void> check_type(const http::Request& request) {
   return fail(Code::unsupported_media_type, "send application/json or application/x-ndjson");
 }
 
+// The lines that are stored of it end for no reader within a text.
+std::string_view with_escapes(std::string& body) {
+  json::escape_line_ends(body);
+  return body;
+}
+
 HandlerResult import_sessions(Api& api, http::Request& request) {
   CO_TRY(const auto agent, agent_param(request));
   CO_TRY(const auto format, query_choice(request, "format", formats::body_formats));
@@ -352,11 +358,12 @@ HandlerResult import_sessions(Api& api, http::Request& request) {
   if (store::trim(request.body).empty()) co_return fail(Code::bad_request, "the body is empty");
   Tally tally;
   if (format == "index") {
-    CO_TRY(auto sessions, co_await on_disk(api, [&] { return read_index(request.body); }));
+    CO_TRY(auto sessions, co_await on_disk(api, [&] { return read_index(with_escapes(request.body)); }));
     CO_TRY(co_await import_index(api, request, agent, std::move(sessions), tally));
   } else {
-    CO_TRY(auto body,
-           co_await on_disk(api, [&, now = store::unix_ms()] { return read_import(request.body, format, now); }));
+    CO_TRY(auto body, co_await on_disk(api, [&, now = store::unix_ms()] {
+             return read_import(with_escapes(request.body), format, now);
+           }));
     // Readers make JSON of what was text in the body, so it is the lines that are looked at.
     CO_TRY(const Pins named,
            co_await accept_handles(api, request, co_await on_disk(api, [&] { return names_of(body); })));
@@ -372,7 +379,7 @@ HandlerResult import_sessions(Api& api, http::Request& request) {
 }  // namespace
 
 void add_import_routes(http::Router& router, Api& api) {
-  adding(router, api)("POST", "/v1/agents/{agent}/import", auth::Permission::write, scanned<import_sessions>,
+  adding(router, api)("POST", "/v1/agents/{agent}/import", auth::Permission::write, words(import_sessions),
                       {"format", "ifExists"});
 }
 

@@ -4,7 +4,6 @@
 
 #include "daemon/api/bridge_fields.hpp"
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/context/entry.hpp"
@@ -367,10 +366,10 @@ HandlerResult find_message(Api& api, http::Request& request) {
 
 void add_inbound_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("POST", "/v1/inbound", auth::Permission::bridge, scanned<inbound>);
-  on("POST", "/v1/inbound/edits", auth::Permission::bridge, scanned<edit_message>);
-  on("POST", "/v1/inbound/deletes", auth::Permission::bridge, scanned<delete_message>);
-  on("POST", "/v1/inbound/reactions", auth::Permission::bridge, scanned<react_to_message>);
+  on("POST", "/v1/inbound", auth::Permission::bridge, words(inbound));
+  on("POST", "/v1/inbound/edits", auth::Permission::bridge, words(edit_message));
+  on("POST", "/v1/inbound/deletes", auth::Permission::bridge, words(delete_message));
+  on("POST", "/v1/inbound/reactions", auth::Permission::bridge, words(react_to_message));
   on("GET", "/v1/agents/{agent}/messages", auth::Permission::read, find_message,
      {"channel", "accountId", "peer", "platformMessageId"});
 }

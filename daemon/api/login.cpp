@@ -37,7 +37,7 @@ HandlerResult log_out(Api& api, http::Request& request) {
 
 void add_login_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  on("POST", "/v1/login", auth::Permission::open, log_in);
+  on("POST", "/v1/login", auth::Permission::open, credentials(log_in));
   on("POST", "/v1/logout", auth::Permission::self, log_out);
 }
 

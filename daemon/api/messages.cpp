@@ -6,7 +6,6 @@
 #include "daemon/api/byte_range.hpp"
 #include "daemon/api/context.hpp"
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
@@ -287,13 +286,13 @@ HandlerResult get_transcript(Api& api, http::Request& request) {
 void add_message_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/messages", auth::Permission::append, scanned<lasting<post>>, {"topic"});
+  on("POST", one + "/messages", auth::Permission::append, words(lasting<post>), {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
      {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
       "maxToolChars", "maxMessages", "maxBytes", "until", "run", "media"});
   on("GET", one + "/messages/{id}", auth::Permission::read, get_one,
      {"topic", "sessionId", "archive", "view", "media"});
-  on("POST", one + "/streams/{stream}", auth::Permission::append, post_to_stream);
+  on("POST", one + "/streams/{stream}", auth::Permission::append, words(post_to_stream));
   on("GET", one + "/streams/{stream}", auth::Permission::read, get_stream,
      {"sessionId", "after", "before", "limit", "order"});
   on("GET", one + "/transcript", auth::Permission::read, get_transcript, {"topic", "sessionId", "archive"});

@@ -5,9 +5,7 @@
 #include <array>
 
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/decide/run_steps.hpp"
-#include "policy/redaction.hpp"
 #include "store/limits.hpp"
 
 namespace sessiond::api {
@@ -74,44 +72,38 @@ void pass_on(Api& api, const journal::Envelope& about, const Told& told, const s
   }
 }
 
-bool redacts(const Api& api) { return api.config.policy.secret_scan_messages == config::Config::MessageScan::redact; }
+// What a call tells where texts are looked at in pieces, and the secrets that were found in them.
+struct Checked {
+  Told told{};
+  std::vector<policy::SecretIn> found{};
+};
 
-// Gives the deltas of a call the text that can be told now: a key may be cut by its end, or by that of the call before.
-// Any other event of the runner ends the text. `as_sent` is the body before it was scanned: the scan of one call does
-// not see that a word is the end of a key.
-Told without_cut_keys(const Told& told, std::string_view as_sent, decide::RunPulse& pulse) {
-  const auto sent = json::elements(json::find(as_sent, "events").value_or("[]"));
-  Told out{.speaks = told.speaks};
-  const auto add = [&out](const std::string& type, const std::string& text) {
-    if (text.empty()) return;
-    json::ObjectWriter body;
-    body.string("type", type);
-    body.string("text", text);
-    if (type == "text.delta") out.said += text;
-    out.events.push_back({.type = type, .body = body.text()});
-  };
-  auto raw = sent.begin();
+// Gives the deltas of a call the text that can be told now: a key may be cut by their ends, and by those of the calls
+// before. What is said is one text, and so is what is thought, whatever stands between.
+Checked without_cut_keys(const Told& told, decide::RunPulse& pulse, bool rejects) {
+  Checked out{.told = {.speaks = told.speaks}};
+  std::size_t index = 0;
   for (const decide::RunEvent& event : told.events) {
-    const std::string_view element = *raw;
-    ++raw;
-    const bool reasons = event.type == "reasoning.delta";
-    if (event.type == "text.delta" || reasons) {
-      std::string& held = reasons ? pulse.held_reasoning : pulse.held;
-      auto piece = policy::redact_piece(std::move(held), json::string_at(element, "text").value_or(""));
-      held = std::move(piece.held);
-      add(event.type, piece.now);
+    const std::string at = fmt::format("/events/{}/text", index++);
+    const bool thinks = event.type == "reasoning.delta";
+    if (event.type != "text.delta" && !thinks) {
+      out.told.events.push_back(event);
       continue;
     }
-    if (event.type != "tool.progress" && event.type != "context.updated") {
-      add("text.delta", policy::redacted_text(std::exchange(pulse.held, {})));
-      add("reasoning.delta", policy::redacted_text(std::exchange(pulse.held_reasoning, {})));
-    }
-    out.events.push_back(event);
+    policy::PieceRedactor& end = thinks ? pulse.thought_end : pulse.said_end;
+    const auto piece = end.take(json::string_at(event.body, "text").value_or(""));
+    for (const std::string_view kind : piece.kinds) out.found.push_back({.pointer = at, .kind = kind});
+    if (rejects && !end.held_kind().empty()) out.found.push_back({.pointer = at, .kind = end.held_kind()});
+    if (piece.text.empty()) continue;
+    json::Edit edit;
+    edit.put_string("text", piece.text);
+    if (!thinks) out.told.said += piece.text;
+    out.told.events.push_back({.type = event.type, .body = json::apply(event.body, edit)});
   }
   return out;
 }
 
-HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
+HandlerResult tell(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto fields, body_fields(request, api));
   decide::RunEvents command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
@@ -130,10 +122,11 @@ HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
     std::string key{};
     bool is_new = true;
     bool stored = false;
-    decide::RunPulse pulse{};  // what is held back then
+    decide::RunPulse pulse{};  // with the ends that wait then
+    std::vector<policy::SecretIn> found{};
   } outcome;
-  const bool redacting = !as_sent.empty();
-  const Told whole = redacting ? told : Told{};
+  const bool in_pieces = checks_pieces(api);
+  const Told as_sent = in_pieces ? told : Told{};
   leases::Leases& leases = api.work.claims.leases();
   const auto turn = co_await leases.turn(path.agent, command.hold.run_id, request.principal.id);
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
@@ -150,10 +143,13 @@ HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
       outcome.about.source = "api";
       if (runs != nullptr && runs->active) outcome.about.topic = runs->active->topic;
       outcome.is_new = !now.n || *now.n > std::max(now.pulse.calls, runs == nullptr ? 0 : runs->calls);
-      if (redacting && outcome.is_new) {
-        told = without_cut_keys(whole, as_sent, now.pulse);
+      if (in_pieces && outcome.is_new) {
+        Checked checked = without_cut_keys(as_sent, now.pulse, rejects_secrets(api));
+        if (rejects_secrets(api)) TRY(judge_found(api, request, checked.found));
+        told = std::move(checked.told);
         now.events = told.events;
         outcome.pulse = now.pulse;
+        outcome.found = std::move(checked.found);
       }
     }
     decide::RunPulse after = now.pulse;
@@ -179,53 +175,40 @@ HandlerResult tell(Api& api, http::Request& request, std::string as_sent) {
                   .said = outcome.stored ? "" : told.said,
                   .stored = outcome.stored,
                   .speaks = told.speaks,
-                  .held = redacting ? std::optional(outcome.pulse.held) : std::nullopt,
-                  .held_reasoning = redacting ? std::optional(outcome.pulse.held_reasoning) : std::nullopt});
+                  .ends = in_pieces ? std::optional(std::pair(outcome.pulse.said_end, outcome.pulse.thought_end))
+                                    : std::nullopt});
     pass_on(api, outcome.about, told, command.hold.run_id);
   } else {
     leases.renew(path.agent, outcome.key, command.hold, {});
   }
-  co_return to_response(std::move(*reply));
-}
-
-HandlerResult tell_as_sent(Api& api, http::Request& request) { return tell(api, request, {}); }
-
-HandlerResult redacted_tell(Api& api, http::Request& request) {
-  std::string as_sent = request.body;
-  CO_TRY(const auto found, co_await scan_body(api, request));
-  StoredMedia stored;
-  if (may_change(api, request.body)) {  // as lasting() does, which keeps the elements of the body in their places
-    CO_TRY(const auto path, session_path(request, api));
-    if (!is_in_memory(api, path.agent, decide::RunEvents{.target = path.target})) {
-      CO_TRY(stored, co_await store_media_of(api, request));
-    }
-  }
-  CO_TRY(auto response, co_await tell(api, request, std::move(as_sent)));
-  keep_signatures(api, request, std::move(stored));
-  add_warnings(response, found);
+  CO_TRY(judge_found(api, request, outcome.found));
+  auto response = to_response(std::move(*reply));
+  add_warnings(response, outcome.found);
   co_return response;
 }
 
-HandlerResult scanned_tell(Api& api, http::Request& request) {
-  return redacts(api) ? redacted_tell(api, request) : scanned<lasting<tell_as_sent>>(api, request);
-}
-
-// Tells streams what was held back of the run's text, before they are told of its end.
-void tell_held(Api& api, const SessionPath& path, const decide::RunHold& hold, const auth::Principal& principal) {
+// Tells streams what was held back of what the run said and thought, before they are told of its end.
+void tell_rest(Api& api, const SessionPath& path, const decide::RunHold& hold, const auth::Principal& principal) {
   const decide::AgentState* state = ledger::loaded_state(api.ledger.parts(), path.agent, path.target.key);
   const decide::Session* session = state == nullptr ? nullptr : session_named(*state, path.target);
   if (session == nullptr || !decide::held_run(*state, *session, hold, principal.id)) return;
-  leases::Leases& leases = api.work.claims.leases();
-  const std::string text = decide::held_text(leases.pulse(path.agent, session->key(), hold));
-  if (text.empty()) return;
+  const decide::RunPulse pulse = api.work.claims.leases().pulse(path.agent, session->key(), hold);
+  Told rest;
+  const auto add = [&rest](const char* type, const std::string& text) {
+    if (text.empty()) return;
+    json::ObjectWriter body;
+    body.string("text", text);
+    rest.events.push_back({.type = type, .body = body.text()});
+  };
+  add("text.delta", pulse.said_end.rest());
+  add("reasoning.delta", pulse.thought_end.rest());
+  if (rest.events.empty()) return;
   journal::Envelope about = envelope_about(api, *state, *session);
   about.time = store::unix_ms();
   about.actor = principal.id;
   about.source = "api";
   about.topic = state->runs.find(session->key())->active->topic;
-  json::ObjectWriter body;
-  body.string("text", text);
-  pass_on(api, about, {.events = {{.type = "text.delta", .body = body.text()}}}, hold.run_id);
+  pass_on(api, about, rest, hold.run_id);
 }
 
 HandlerResult finish(Api& api, http::Request& request) {
@@ -249,7 +232,7 @@ HandlerResult finish(Api& api, http::Request& request) {
     command.entries.push_back(std::move(entry));
   }
   const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id, request.principal.id);
-  if (redacts(api)) tell_held(api, path, command.hold, request.principal);
+  if (checks_pieces(api)) tell_rest(api, path, command.hold, request.principal);
   ledger::Requester requester{.actor = request.principal.id};
   requester.in_memory = is_in_memory(api, path.agent, command);
   CO_TRY(auto reply, co_await api.ledger.commit(path.agent, std::move(requester), scoped(std::move(command), request)));
@@ -260,8 +243,8 @@ HandlerResult finish(Api& api, http::Request& request) {
 void add_run_work_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string run = "/v1/agents/{agent}/sessions/{key}/runs/{id}";
-  on("POST", run + "/events", auth::Permission::run, scanned_tell);
-  on("POST", run + "/finish", auth::Permission::run, scanned<lasting<finish>>);
+  on("POST", run + "/events", auth::Permission::run, deltas(lasting<tell>));
+  on("POST", run + "/finish", auth::Permission::run, words(lasting<finish>));
 }
 
 }  // namespace sessiond::api

@@ -8,7 +8,6 @@
 #include "daemon/api/asking.hpp"
 #include "daemon/api/context.hpp"
 #include "daemon/api/media.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/run_commands.hpp"
 #include "store/limits.hpp"
@@ -239,10 +238,10 @@ HandlerResult list_runs(Api& api, http::Request& request) {
 void add_run_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string session = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", session + "/runs", auth::Permission::run, scanned<lasting<start_with_context>>, {"topic"});
+  on("POST", session + "/runs", auth::Permission::run, words(lasting<start_with_context>), {"topic"});
   on("GET", session + "/runs", auth::Permission::read, list_runs, {"status", "limit", "cursor"});
   on("GET", session + "/runs/{id}", auth::Permission::read, get_run);
-  on("POST", session + "/abort", auth::Permission::abort, scanned<abort>);
+  on("POST", session + "/abort", auth::Permission::abort, words(abort));
   on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim_with_context);
 }
 

@@ -69,11 +69,11 @@ Result<void> require_full_scope(const http::Request& request, std::string_view a
 }
 
 Problem as_seen(Problem problem, const http::Request& request) {
-  const bool about_agent = problem.code == Code::agent_not_found || problem.code == Code::degraded;
+  const bool about_agent = problem.code == Code::agent_not_found || ledger::is_of_one_agent(problem.code);
   if (!about_agent || request.params.size() < 2) return problem;  // not about a session
   const auto agent = store::normalize_agent_id(request.params[0]);
   if (!agent || request.principal.sees_whole_agent(*agent)) return problem;
-  if (problem.code == Code::degraded) {
+  if (ledger::is_of_one_agent(problem.code)) {
     problem.detail = "this session cannot be served now";
     return problem;
   }

@@ -7,7 +7,6 @@
 #include <array>
 
 #include "daemon/api/context.hpp"
-#include "daemon/api/message_scan.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/http/target.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
@@ -324,7 +323,7 @@ HandlerResult replay_run(Api& api, http::Request& request) {
 void add_session_log_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
-  on("POST", one + "/log", auth::Permission::append, scanned<post_log>);
+  on("POST", one + "/log", auth::Permission::append, words(post_log));
   on("GET", one + "/log", auth::Permission::read, get_log, {"types", "runId", "after", "limit", "sessionId"});
   on("GET", one + "/runs/{id}/replay", auth::Permission::read, replay_run);
 }

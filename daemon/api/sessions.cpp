@@ -328,17 +328,17 @@ void add_session_routes(http::Router& router, Api& api) {
   const std::string sessions = "/v1/agents/{agent}/sessions";
   const std::string one = sessions + "/{key}";
   const auto on = adding(router, api);
-  on("POST", sessions, auth::Permission::write, create);
+  on("POST", sessions, auth::Permission::write, entry(create));
   on("GET", one, auth::Permission::read, get_session, {"fields", "include"});
-  on("PUT", one, auth::Permission::write, put);
-  on("PATCH", one, auth::Permission::write, patch);
+  on("PUT", one, auth::Permission::write, entry(put));
+  on("PATCH", one, auth::Permission::write, entry(patch));
   on("DELETE", one, auth::Permission::write, remove, {"purge", "missing"});
-  on("POST", one + "/reset", auth::Permission::write, reset);
+  on("POST", one + "/reset", auth::Permission::write, entry(reset));
   on("POST", one + "/archive", auth::Permission::write,
      [](Api& a, http::Request& request) { return archive_to(a, request, true); });
   on("POST", one + "/unarchive", auth::Permission::write,
      [](Api& a, http::Request& request) { return archive_to(a, request, false); });
-  on("POST", one + "/spawn", auth::Permission::spawn, spawn);
+  on("POST", one + "/spawn", auth::Permission::spawn, entry(spawn));
   on("GET", one + "/children", auth::Permission::read, children);
   on("GET", one + "/topics", auth::Permission::read, topics);
   on("DELETE", one + "/topics/{topic}", auth::Permission::write, delete_topic);

@@ -55,7 +55,7 @@ bool is_text(const http::Request& request) {
 }
 
 // The JSON of a body, which is JSON or text.
-Result<std::string> value_of(const Api& api, const http::Request& request) {
+Result<std::string> value_of(const Api& api, http::Request& request) {
   if (is_text(request)) {
     if (store::invalid_utf8(request.body)) return fail(Code::bad_request, "the text is not UTF-8");
     return json::quote(request.body);
@@ -194,7 +194,7 @@ std::string whole_entry(const Api& api, std::string entry) {
 void add_snapshot_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   const std::string one = "/v1/agents/{agent}/sessions/{key}/snapshots/{name}";
-  on("PUT", one, auth::Permission::write, put_snapshot);
+  on("PUT", one, auth::Permission::write, entry(put_snapshot));
   on("GET", one, auth::Permission::read, get_snapshot);
   on("DELETE", one, auth::Permission::write, delete_snapshot);
 }

@@ -92,8 +92,11 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
   const auto of_session = [&](const decide::AgentState& state,
                               ledger::Seen& seen) -> Result<std::optional<TranscriptSource>> {
     TRY(const decide::Session* session, visible_or_archived(state, path.target, request.principal));
-    if (session == nullptr && archive)
-      return archive_in(api, request.principal, state, state.archives.of_id(path.target.key), *archive, seen.seq());
+    if (session == nullptr && archive) {  // the path names the session that was, or its key
+      auto records = state.archives.of_id(path.target.key);
+      if (records.empty()) records = state.archives.of_key(path.target.key);
+      return archive_in(api, request.principal, state, records, *archive, seen.seq());
+    }
     if (session == nullptr) {
       const auto records = state.archives.of_id(path.target.key);
       const bool is_own = topic && !records.empty() && decide::was_own(*records.back(), *topic);
@@ -151,7 +154,7 @@ asio::awaitable<Result<TranscriptFile>> transcript_file(Api& api, const Transcri
   constexpr int most_tries = 10;
   TranscriptFile file{.path = sessions_folder(api, source.agent) / source.file};
   const auto inode = [&file]() -> ino_t {
-    const auto status = store::stat_of(file.path);
+    const auto status = store::stat_within(file.path);
     return status ? status->st_ino : 0;
   };
   for (int tries = 0; tries < most_tries; ++tries) {

@@ -58,7 +58,9 @@ void mend_and_examine(const DoctorCommand& command, const config::Config& config
     return report.error("encryption", config.store.encryption.key_file.value_or(config.state_dir), keys.error().detail,
                         "nothing else was examined: give back the key file with all its keys; sessiond serve refuses "
                         "to start until then");
-  doctor::DoctorOptions options{.state_dir = config.state_dir, .path_template = config.store.path_template};
+  doctor::DoctorOptions options{.state_dir = config.state_dir,
+                                .path_template = config.store.path_template,
+                                .damage_after = std::chrono::milliseconds(config.store.damage_after_ms)};
   std::optional<serve::StateLock> lock;
   std::error_code error;
   if ((command.repair || command.migrate) && std::filesystem::is_directory(config.state_dir, error)) {

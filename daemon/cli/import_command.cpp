@@ -65,17 +65,18 @@ Answer<ImportCounts> import_from(const ImportCommand& command) {
 int run(const ImportCommand& command) {
   const auto counts = import_from(command);
   if (!counts) return told("import", counts.error());
+  const std::string lines = counts->lines == 0 ? "" : fmt::format("; {} of their lines left out", counts->lines);
   if (command.asked.json) {
-    fmt::print(R"({{"sessions":{},"entries":{},"created":{},"updated":{},"skipped":{}}})"
+    fmt::print(R"({{"sessions":{},"entries":{},"created":{},"updated":{},"skipped":{},"linesLeftOut":{}}})"
                "\n",
-               counts->sessions, counts->entries, counts->created, counts->updated, counts->skipped);
+               counts->sessions, counts->entries, counts->created, counts->updated, counts->skipped, counts->lines);
   } else if (command.dry_run) {
-    fmt::print("{} sessions with {} entries would be imported, {} cannot be read\n", counts->sessions, counts->entries,
-               counts->refused);
+    fmt::print("{} sessions with {} entries would be imported, {} cannot be read{}\n", counts->sessions,
+               counts->entries, counts->refused, lines);
   } else {
-    fmt::print("{} created, {} updated, {} skipped\n", counts->created, counts->updated, counts->skipped);
+    fmt::print("{} created, {} updated, {} skipped{}\n", counts->created, counts->updated, counts->skipped, lines);
   }
-  return counts->refused == 0 ? 0 : 1;
+  return counts->refused + counts->lines + counts->notes == 0 ? 0 : 1;
 }
 
 }  // namespace sessiond::cli

@@ -73,7 +73,8 @@ class NamingSink final : public formats::Sink {
   Result<void> entry(std::string line) override { return sink_.entry(std::move(line)); }
   Result<void> end() override { return sink_.end(); }
   void skip(formats::Skipped skipped) override {
-    sink_.skip({.id = std::move(skipped.id), .why = fmt::format("{}: {}", file_.native(), skipped.why)});
+    sink_.skip(
+        {.id = std::move(skipped.id), .why = fmt::format("{}: {}", file_.native(), skipped.why), .what = skipped.what});
   }
 
  private:

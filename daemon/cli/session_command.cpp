@@ -53,7 +53,9 @@ Answer<Listed> list_sessions(const SessionsList& command) {
 std::string title_of(std::string_view session) {
   for (const std::string_view field : {"name", "label", "displayName", "subject"})
     if (std::string title = text_at(session, field); !title.empty()) return title;
-  return {};
+  std::string first = text_at(session, "firstMessage");
+  std::ranges::replace_if(first, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  return first;
 }
 
 // --- sessions show ---

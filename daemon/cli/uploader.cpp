@@ -92,8 +92,13 @@ Result<void> Uploader::end() {
 }
 
 void Uploader::skip(formats::Skipped skipped) {
-  ++counts_.skipped;
-  ++counts_.refused;
+  using What = formats::Skipped::What;
+  if (skipped.what == What::line) ++counts_.lines;
+  if (skipped.what == What::note) ++counts_.notes;
+  if (skipped.what == What::session) {
+    ++counts_.skipped;
+    ++counts_.refused;
+  }
   if (options_.on_skip) options_.on_skip(skipped);
 }
 

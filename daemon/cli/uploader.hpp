@@ -18,7 +18,8 @@ namespace sessiond::cli {
 struct ImportCounts {
   std::uint64_t sessions = 0, entries = 0, bytes = 0;  // read
   std::int64_t created = 0, updated = 0, skipped = 0;
-  std::int64_t refused = 0;  // of the skipped ones, but for those that are there already
+  std::int64_t refused = 0;           // of the skipped ones, but for those that are there already
+  std::int64_t lines = 0, notes = 0;  // that were left out of sessions which are taken; formats::Skipped::What::note
 };
 
 class Uploader final : public formats::Sink {

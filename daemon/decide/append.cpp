@@ -8,6 +8,7 @@
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "daemon/decide/steps.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "policy/context/doom_loop.hpp"
 #include "policy/context/window.hpp"
 #include "policy/usage.hpp"
@@ -121,6 +122,9 @@ class EntryAppender {
     return std::ranges::find(builder_.out.transcript_updates, done_.file, &TranscriptUpdate::file) !=
            builder_.out.transcript_updates.end();
   }
+
+  // Returns whether the transcript is the session's own, not that of a topic.
+  bool is_own() const { return !request_.topic || *request_.topic == session_.own_topic(); }
 
   void note_end() {
     auto& updates = builder_.out.transcript_updates;
@@ -376,7 +380,7 @@ class EntryAppender {
       return builder_.emit(journal::EventType::message_appended, session_,
                            R"({"set":{},"message":)" + written.message + "}", request_.topic, json::Edit());
     json::Edit edit;
-    edit.set.reserve(9);
+    edit.set.reserve(10);
     const auto set = [&edit](std::string_view name, std::int64_t number) {
       edit.set.push_back({std::string(name), store::decimal(number)});
     };
@@ -390,13 +394,16 @@ class EntryAppender {
     if (!counters_.message_count) counters_.message_count = static_cast<std::int64_t>(end_.count);
     count("messageCount", counters_.message_count, 1);
     if (read.usage && !entry.usage.empty()) {
-      count("inputTokens", counters_.input_tokens, read.usage->input);
-      count("outputTokens", counters_.output_tokens, read.usage->output);
-      count("totalTokens", counters_.total_tokens, read.usage->total);
+      count_usage(counters_, *read.usage, {.shared = builder_.context().rules->shared, .is_context = is_own()}, edit);
       if (const std::int64_t cost = policy::cost_of(entry.usage); cost > 0)
         count("costMicrocents", counters_.cost_microcents, cost);
+    } else if (builder_.context().rules->shared && counters_.usage_totals && !counters_.tokens_fresh) {
+      mark_stale(counters_, true, edit);  // totalTokens is a sum, of the time when the store was not shared
     }
-    if (entry.type == "compaction") count("compactionCount", counters_.compaction_count, 1);
+    if (entry.type == "compaction") {
+      count("compactionCount", counters_.compaction_count, 1);
+      if (is_own()) mark_stale(counters_, builder_.context().rules->shared, edit);
+    }
     if (context::tells_model(read)) {
       window_.reset();  // it may be another model's now
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});

@@ -57,6 +57,14 @@ void forget_files(AgentState& state, const Session& session) {
   state.transcripts.forget_topics(session.session_id);
 }
 
+// The files beside the transcripts of a purged session are removed.
+void forget_files_beside(AgentState& state, const Session& session) {
+  state.transcripts.forget(store::log_file(session.session_id));
+  state.transcripts.forget(store::changes_file(session.session_id, ""));
+  if (const auto* topics = state.transcripts.topics(session.session_id))
+    for (const std::string& topic : *topics) state.transcripts.forget(store::changes_file(session.session_id, topic));
+}
+
 // Transcripts without a session were renamed.
 void forget_orphan(AgentState& state, const std::string& session_id) {
   state.transcripts.forget(store::transcript_file(session_id, ""));
@@ -75,6 +83,7 @@ void remove(AgentState& state, const journal::Event& event, Replay replay) {
   const bool newer = session->rev != 0 ? session->rev > event.envelope.seq : session->updated_at > event.envelope.time;
   if (replay == Replay::yes && newer) return;
   mark_dirty(state, event, session->key());
+  if (json::find(event.data, "purged") == "true") forget_files_beside(state, *session);
   forget_files(state, *session);
   state.erase(*session);
 }

@@ -109,6 +109,16 @@ std::string history_json(const ArchiveRecord& record) {
                      archived_members(record), record.time, json::quote(record.reason));
 }
 
+std::string longer_history(std::string_view entry, const ArchiveRecord& newest) {
+  std::string list = "[" + history_json(newest);
+  std::size_t count = 1;
+  for (const auto old : json::elements(json::find(entry, "previousSessions").value_or("[]"))) {
+    if (count++ == limits::previous_sessions || list.size() + old.size() > limits::previous_bytes) break;
+    list.append(",").append(old);
+  }
+  return list + "]";
+}
+
 std::string archived_members(std::span<const std::string> names, std::size_t more) {
   const std::span told = names.first(std::min(names.size(), limits::archive_names));
   more += names.size() - told.size();

@@ -44,6 +44,8 @@ std::optional<ArchiveRecord> archive_record(const journal::Event& event);
 std::string to_line(const ArchiveRecord& record);
 // Returns {"sessionId","archivedAs","archivedMore"?,"endedAt","reason"}, as a session's history shows it.
 std::string history_json(const ArchiveRecord& record);
+// Returns the list `previousSessions` of an entry with one more at its head; the oldest make room.
+std::string longer_history(std::string_view entry, const ArchiveRecord& newest);
 // Returns "archivedAs":[…] with the first limits::archive_names names and, if there are others (`more` of which have no
 // name here), ,"archivedMore":<count>.
 std::string archived_members(std::span<const std::string> names, std::size_t more = 0);

@@ -89,6 +89,7 @@ struct ImportSession {
   bool replace = false;
   Sees sees{};                       // as in PutSession
   std::optional<FilesOfId> found{};  // what a look at the folder found; nothing: it is asked for (Need::What::id_files)
+  std::optional<std::int64_t> last_prompt{};  // as in EntrySums, of the session's own transcript
 };
 // An entry of an imported transcript: the line as it is stored, and what is read from it.
 struct ImportedLine {
@@ -97,6 +98,7 @@ struct ImportedLine {
   std::optional<std::int64_t> time{};
   bool person = false;  // a message that a person wrote
   std::optional<policy::TokenUsage> usage{};
+  bool compaction = false;
 };
 ImportedLine imported_line(std::string line);
 // Appends to an imported session's transcript, as they are, the entries whose ids it does not have. Bytes that are not

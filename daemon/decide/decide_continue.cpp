@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "daemon/decide/steps.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "policy/context/entry.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -126,10 +127,9 @@ class TranscriptContinuer {
             command_.topic ? more(counters_.message_count, 1)
                            : std::max(counters_.message_count.value_or(0), static_cast<std::int64_t>(end_.count) + 1));
     if (line.usage && command_.counts_usage) {
-      count("inputTokens", counters_.input_tokens, more(counters_.input_tokens, line.usage->input));
-      count("outputTokens", counters_.output_tokens, more(counters_.output_tokens, line.usage->output));
-      count("totalTokens", counters_.total_tokens, more(counters_.total_tokens, line.usage->total));
+      count_usage(counters_, *line.usage, {.shared = shared_, .is_context = is_own_}, edit);
     }
+    if (line.compaction && is_own_) mark_stale(counters_, shared_, edit);
     std::string data = "{\"set\":";
     json::ObjectWriter members(data);
     for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
@@ -143,6 +143,9 @@ class TranscriptContinuer {
   const ContinueTranscript& command_;
   const FetchedLines& fetched_;
   std::string file_;
+  bool shared_ = builder_.context().rules->shared;
+  // The session's own transcript, not that of a topic.
+  bool is_own_ = !command_.topic || *command_.topic == session_.own_topic();
   Counters counters_;  // the session's, with the entries so far
   std::int64_t updated_at_ = session_.updated_at;
   std::int64_t last_interaction_at_ = session_.last_interaction_at.value_or(0);
@@ -166,6 +169,7 @@ ImportedLine imported_line(std::string text) {
   const context::Entry entry = context::read_entry(type, body);
   out.person = entry.person;
   out.usage = entry.usage;
+  out.compaction = type == "compaction";
   return out;
 }
 

@@ -27,9 +27,9 @@ Result<void> check_free(const AgentState& state, const Context& context, const s
 }
 
 // Counts what is copied. Leaves out the first message if any message was edited or deleted since: it may be that one.
-void put_copied_sums(json::Edit& entry, transcripts::EntrySums sums, bool is_current) {
+void put_copied_sums(json::Edit& entry, transcripts::EntrySums sums, bool is_current, bool shared) {
   if (!is_current) sums.first_message.clear();
-  put_sums(entry, sums);
+  put_sums(entry, sums, shared);
 }
 
 // Names at most most_copied_from sessions. The first ones have the beginning of the conversation.
@@ -67,7 +67,7 @@ Result<Decision> decide(const AgentState& state, const ForkSession& command, con
   const std::vector<std::string> channels = channels_of(*origin);
   if (!channels.empty() && channels != std::vector{store::lower(store::parse_key(key).channel)})
     entry.put("channels", json::array_of(channels));
-  put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back);
+  put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back, context.rules->shared);
   json::ObjectWriter from;
   from.string("sessionId", command.origin_id);
   from.string_or_null("messageId", command.message_id.empty() ? std::nullopt : std::optional(command.message_id));
@@ -110,7 +110,7 @@ Result<Decision> decide(const AgentState& state, const ReplaceTranscript& comman
     return fail(Code::precondition_failed,
                 fmt::format("expectedSeq is {}, but the next entry gets {}", command.expected_seq, end->count));
   json::Edit entry = policy::reset_edit(*session.entry(), true);
-  put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back);
+  put_copied_sums(entry, command.sums, command.taken_back == state.last_taken_back, context.rules->shared);
   put_copied_from(entry, command.copied_from);
   TRY(const auto done,
       reset_session(

@@ -38,7 +38,7 @@ Result<Decision> decide(const AgentState& state, const ImportSession& command, c
   if (there != nullptr && !command.replace) return std::move(builder.out);
   json::Edit entry = command.entry;
   entry.put_string("sessionId", command.session_id);
-  TRY(check_whole_entry(builder, there, key, command.sees, entry));
+  TRY(check_whole_entry(builder, there, key, command.sees, entry, command.last_prompt));
   if (builder.out.need) return std::move(builder.out);
   if (there == nullptr) {
     if (context.on_disk->at(command.session_id).transcripts)

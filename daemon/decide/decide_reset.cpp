@@ -7,6 +7,7 @@
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
 #include "store/limits.hpp"
@@ -122,17 +123,11 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
   const Archives archives = archives_of(builder, session, *files, "reset");
   ResetResult done{.previous_session_id = session.session_id, .archived_as = archives.names};
 
-  std::string list = "[" + history_json({.time = context.now,
-                                         .session_id = done.previous_session_id,
-                                         .reason = std::string(reset.reason),
-                                         .archived_as = done.archived_as});
   const sessions::RawEntry before = session.entry();
-  std::size_t count = 1;
-  for (const auto old : json::elements(json::find(*before, "previousSessions").value_or("[]"))) {
-    if (count++ == limits::previous_sessions || list.size() + old.size() > limits::previous_bytes) break;
-    list.append(",").append(old);
-  }
-
+  const std::string history = longer_history(*before, {.time = context.now,
+                                                       .session_id = done.previous_session_id,
+                                                       .reason = std::string(reset.reason),
+                                                       .archived_as = done.archived_as});
   json::Edit edit = reset.entry ? *reset.entry : policy::reset_edit(*session.entry(), reset.keep_metadata);
   edit.put_string("sessionId",
                   reset.session_id.empty() ? fresh_session_id(builder.state(), context) : reset.session_id);
@@ -141,7 +136,9 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
   edit.put_int("updatedAt", moved_to(session, context.now));
   if (!value_of(edit, "sessionStartedAt")) edit.put_int("sessionStartedAt", context.now);
   if (!value_of(edit, "messageCount")) edit.put_int("messageCount", 0);
-  edit.put("previousSessions", list + "]");
+  edit.put("previousSessions", history);
+  // A transcript that comes with the reset has told what the model was shown.
+  if (context.rules->shared && reset.files.empty()) edit.put(std::string(fresh_member), "false");
   if (policy::wants_intro(session.chat_type)) edit.put(std::string(policy::intro_field), "true");
   const bool cleared = reset.event == journal::EventType::context_cleared;
   const std::string more =

@@ -8,6 +8,7 @@
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
@@ -43,6 +44,7 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   if (const auto slug = json::string_at(command.entry, "slug"); slug && builder.state().has_slug(*slug, command.key))
     edit.put_string("slug", free_slug_of(builder, command.key, json::string_at(command.entry, "name").value_or("")));
   if (const auto* kept = policy_of(builder, command.key)) keep_policy(*kept, command.entry, edit);
+  fit_tokens(command.entry, context.rules->shared, edit);
   return json::apply(command.entry.empty() ? "{}" : command.entry, edit);
 }
 

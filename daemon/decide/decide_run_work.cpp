@@ -190,7 +190,7 @@ class EventsDecision {
                     .stop_reason = "error",
                     .error = run_error("turn_limit", why),
                     .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + said_ +
-                               held_text(command_.pulse)},
+                               command_.pulse.said_end.rest()},
                    lines_));
     if (builder_.out.need) return std::move(builder_.out);
     answer_refusal(builder_, Code::turn_limit, why, command_.instance, command_.request_id, R"(,"limit":"maxSteps")");

@@ -6,6 +6,7 @@
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_objects.hpp"
 #include "policy/entry_size.hpp"
@@ -59,7 +60,7 @@ Result<void> check_channels(const Session* there, const Context& context, const 
 }  // namespace
 
 Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
-                               json::Edit& edit) {
+                               json::Edit& edit, std::optional<std::int64_t> last_prompt) {
   const AgentState& state = builder.state();
   const Rules& rules = *builder.context().rules;
   const std::string_view before = there != nullptr ? std::string_view(*there->entry()) : "{}";
@@ -71,6 +72,7 @@ Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, c
   TRY(policy::check_previous_sessions(edit, ""));
   TRY(check_put_parent(state, sees, there, key, rules, edit));
   policy::normalize_entry_edit(edit);
+  fit_tokens(edit, rules.shared, last_prompt);
   policy::complete_objects(edit, rules.of_agent(state.id()).fs_scope);
   TRY(delivery::normalize_patch(edit, json::Index("{}"), "", delivery::Nested::complete));
   if (const auto* id = value_of(edit, "sessionId")) {

@@ -64,6 +64,7 @@ struct FilesOfId {
   bool transcripts = false;             // it has one: its own, a topic's, or one that a repair put aside
   std::vector<std::string> archives{};  // names
   bool log = false;                     // it has a log
+  bool changes = false;                 // changes of its messages are kept beside its transcripts
 };
 using FetchedIds = std::map<std::string, FilesOfId, std::less<>>;
 

@@ -1,6 +1,7 @@
 #include "daemon/decide/delivery_book.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "store/json/raw_json.hpp"
 
@@ -124,6 +125,20 @@ void DeliveryBook::forget(const std::string& id) {
   all_.erase(id);
 }
 
+void DeliveryBook::forget_session(std::string_view key) {
+  std::vector<std::string> gone;
+  for (const auto& [id, delivery] : all_) {
+    if (delivery.key != key) continue;
+    if (const auto found = by_message_.find(delivery.message); found != by_message_.end() && found->second == id)
+      by_message_.erase(found);
+    if (delivery.status == DeliveryStatus::sent) gone.push_back(id);
+  }
+  for (const std::string& id : gone) {
+    std::erase(ended_, id);
+    forget(id);
+  }
+}
+
 void DeliveryBook::limit_text() {
   for (std::size_t i = 0; failed_bytes_ > most_failed_bytes && i + 1 < failed_.size(); ++i) {
     Delivery& oldest = all_.at(failed_[i]);
@@ -159,6 +174,8 @@ void DeliveryBook::apply(const journal::Event& event) {
     put(std::move(*made));
   } else if (type >= EventType::delivery_leased && type <= EventType::delivery_queued) {
     change(event);
+  } else if (type == EventType::session_deleted && json::find(event.data, "purged") == "true") {
+    forget_session(event.envelope.key);
   } else {
     return;
   }

@@ -67,8 +67,11 @@ class DeliveryBook {
   void change(const journal::Event& event);
   void count(const Delivery& delivery, bool in);  // in the lists that its status says, or out of them
   void list_ended(const std::string& id);         // if it is; forgets the oldest beyond the limits
-  void forget(const std::string& id);             // one that is in no list
-  void limit_text();                              // of failed ones: the oldest lose theirs
+  // Those of a purged session: what was sent is forgotten. What was not tells its bridge that it was purged, and
+  // belongs to no message any more.
+  void forget_session(std::string_view key);
+  void forget(const std::string& id);  // one that is in no list
+  void limit_text();                   // of failed ones: the oldest lose theirs
   void set_head(const std::string& name);
 
   All all_{};

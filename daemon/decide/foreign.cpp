@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/decide/archive_records.hpp"
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_steps.hpp"
 #include "policy/usage.hpp"
@@ -19,21 +20,43 @@ void create(DecisionBuilder& builder, const std::string& key, const sessions::Ra
   if (!json::find(*entry, "createdAt") && !json::find(*entry, "sessionStartedAt"))
     chosen.put_int("createdAt", given != 0 ? given : builder.context().now);
   if (const auto* kept = policy_of(builder, key)) keep_policy(*kept, *entry, chosen);
+  std::string made = json::apply(*entry, chosen);
+  json::escape_line_ends(made);
   json::ObjectWriter data;
-  data.raw("entry", json::apply(*entry, chosen));
+  data.raw("entry", made);
   data.string("reason", "external");
   builder.emit(journal::EventType::session_created, Session(key, entry), data.text());
 }
 
-// A new session id means that the foreign program reset the session. Readers of the transcript must learn that.
+// What of an entry we count and note ourselves about its conversation: another program that begins a new one carries it
+// along as it was.
+void begin_anew(const DecisionBuilder& builder, const Session& ours, json::Edit& edit) {
+  const auto is_theirs = [&edit](std::string_view name) {
+    return std::ranges::find(edit.set, name, &json::Edit::Set::name) != edit.set.end() ||
+           std::ranges::find(edit.unset, name) != edit.unset.end();
+  };
+  const auto had = [&ours](std::string_view name) { return json::find(*ours.entry(), name).has_value(); };
+  if (had("messageCount") && !is_theirs("messageCount")) edit.put_int("messageCount", 0);
+  for (const char* name : {"firstMessage", "firstMessageId"})
+    if (had(name) && !is_theirs(name)) edit.remove(name);
+  if (is_theirs("previousSessions")) return;
+  edit.put("previousSessions",
+           longer_history(*ours.entry(),
+                          {.time = builder.context().now, .session_id = ours.session_id, .reason = "external"}));
+}
+
+// A new session id means that the foreign program reset the session. Readers of the transcript must learn that. Its
+// transcript stays where it is, under the name that it has.
 void update(DecisionBuilder& builder, const Session& ours, json::Edit edit) {
   Session session = ours;
   if (const auto* kept = policy_of(builder, ours.key())) keep_policy(*kept, json::apply(*ours.entry(), edit), edit);
   if (edit.empty()) return;
+  for (json::Edit::Set& member : edit.set) json::escape_line_ends(member.value);
   Session after = ours;
   after.edit(edit);
   if (after.session_id == ours.session_id) return builder.update(session, edit);
   drop_runs(builder, session, "another program has reset the session");
+  begin_anew(builder, ours, edit);
   builder.update(session, edit, journal::EventType::session_reset,
                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
 }
@@ -166,8 +189,9 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   std::string needs = session.needs;
   for (const transcripts::WholeLine& line : theirs.lines) {
     // Compacted, because whitespace in the line could break the event's line.
-    const std::string message = json::compact(
+    std::string message = json::compact(
         transcripts::view_entry(line.stored.line, line.stored.seq, transcripts::View::full).value_or("{}"));
+    json::escape_line_ends(message);
     const std::int64_t time = std::min(json::int_at(message, "timestamp").value_or(context.now), context.now);
     std::string data = "{\"set\":";
     json::ObjectWriter set(data);

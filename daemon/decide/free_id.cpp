@@ -76,7 +76,11 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   const auto known_purge = [&](const ArchiveRecord* record) {
     return record->purged && record->seq >= context.oldest_seq;
   };
-  if (std::ranges::any_of(records, known_purge)) return taken();
+  const auto of_another = [&](const ArchiveRecord* record) {
+    const bool is_seen = context.sight.whole_agent || context.sight.sees(record->key, record->audience());
+    return known_purge(record) && (record->key != key || !is_seen);
+  };
+  if (std::ranges::any_of(records, of_another)) return taken();
   // Foreign programs make files that are not in memory.
   const FilesOfId* files = nullptr;
   if (context.on_disk != nullptr) {
@@ -88,6 +92,7 @@ Result<void> claim_session_id(DecisionBuilder& builder, const std::string& id, s
   }
   const bool unowned = files->transcripts && bearer(state, id) == nullptr;
   if (unowned && !context.sight.whole_agent) return taken();
+  if (files->changes && std::ranges::any_of(records, known_purge)) return taken();
   // Whoever gets the id sees its log, so no other key gets it.
   const auto of_other = [key](const ArchiveRecord* record) { return record->key != key; };
   if (files->log && (records.empty() || std::ranges::any_of(records, of_other))) return taken();

@@ -5,7 +5,10 @@
 //     files.
 //   - If only archives have the id, it is free for tokens that see every one of these archives, and for the key that
 //     the archives belong to.
-//   - A purged id is taken as long as the journal holds the purge.
+//   - A purged id is taken as long as the journal holds the purge. But under the key that it had, a token that sees
+//   that
+//     session may use it again, unless changes of its messages were left for copies of them: everything else that
+//     belonged to the id is forgotten.
 // The refusal is the same in each case, so it does not reveal which one it is.
 //
 // An SDK session id is free if no other session of any agent is mapped to it (sdk_session.hpp). Archives hold none.

@@ -47,9 +47,10 @@ std::optional<MessagePlace> read_place(std::string_view answer) {
   return place;
 }
 
-std::string place_json(const MessagePlace& place) {
+std::string place_json(const MessagePlace& place, std::string_view as_of) {
   json::ObjectWriter out;
   write_place(out, place);
+  out.string("namedAsOf", as_of);
   return out.text();
 }
 

@@ -33,8 +33,8 @@ struct MessagePlace {
 };
 // Reads it from an answer. Nothing: no message was stored, as of a command alone.
 std::optional<MessagePlace> read_place(std::string_view answer);
-// The answer that names a message which went out, and nothing more.
-std::string place_json(const MessagePlace& place);
+// The answer that names a message which went out, and nothing more. `as_of`: the position of its event, as asOf has it.
+std::string place_json(const MessagePlace& place, std::string_view as_of);
 // The reply to a request that brings such a message back.
 std::string own_message_json(const MessagePlace& place);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/decide/approval.hpp"
+#include "policy/redaction.hpp"
 #include "policy/runs/queue.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -84,8 +85,8 @@ struct RunPulse {
   bool known = false;  // false after a restart: the runner may be ahead of what is stored
   std::uint64_t calls = 0;
   std::string text{};
-  // Holds back text of the runner that may be the beginning of a key (policy::redact_piece).
-  std::string held{}, held_reasoning{};
+  // Where keys are taken out: the end of what was said and thought, which may be the beginning of one.
+  policy::PieceRedactor said_end{}, thought_end{};
   std::uint64_t since = 0;  // SessionRuns::text_seq when the text was said: what is stored later has it
 };
 

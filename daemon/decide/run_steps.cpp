@@ -10,7 +10,6 @@
 #include "daemon/decide/session_log.hpp"
 #include "policy/context/window.hpp"
 #include "policy/overflow.hpp"
-#include "policy/redaction.hpp"
 #include "policy/runs/caps.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
@@ -113,9 +112,9 @@ RunPulse pulse_of(const DecisionBuilder& builder, const Session& session, const 
   return builder.context().pulse_of(builder.state().id(), session.key(), {runs.active->id, runs.fence});
 }
 
-// Returns the text that is held back, without keys. Empty, too, while a commit that may store it is on its way.
+// Returns the text that is held back, without keys. It is empty, too, while a commit that may store it is on its way.
 std::string held_in(const SessionRuns& runs, const RunPulse& pulse) {
-  return runs.text_seq > pulse.since ? std::string() : held_text(pulse);
+  return runs.text_seq > pulse.since ? std::string() : pulse.said_end.rest();
 }
 
 // Denies the open approvals of a run that ends.
@@ -184,10 +183,6 @@ std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint
   text += unstored_text(runs, pulse);
   if (text.size() > most_bytes) text.resize(store::utf8_prefix(text, most_bytes));
   return text;
-}
-
-std::string held_text(const RunPulse& pulse) {
-  return pulse.held.empty() ? std::string() : policy::redacted_text(pulse.held);
 }
 
 std::string said_by(const DecisionBuilder& builder, const Session& session) {

@@ -70,8 +70,6 @@ std::string_view unstored_text(const SessionRuns& runs, const RunPulse& pulse);
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
 // Returns all that the active run of a session has said and that no entry has, as it is kept now.
 std::string said_by(const DecisionBuilder& builder, const Session& session);
-// Returns the text that was held back (RunPulse::held), without keys.
-std::string held_text(const RunPulse& pulse);
 // Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.
 void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more = {});
 

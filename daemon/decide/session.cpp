@@ -6,7 +6,7 @@
 
 #include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/sdk_session.hpp"
-#include "policy/usage.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::decide {
@@ -102,6 +102,11 @@ void Session::edit(const json::Edit& edit) {
 }
 
 bool Session::edit_counter(const json::Edit::Set& member) {
+  if (member.name == totals_member) {
+    usage_totals = policy::read_totals(member.value);
+    counters_.put(member.name, member.value);
+    return true;
+  }
   const auto number = json::as_int(member.value);
   if (!number) return false;
   if (member.name == "updatedAt") {
@@ -132,6 +137,10 @@ void Session::take_field(std::string_view field, std::string_view value) {
     last_interaction_at = json::as_int(value);
   else if (auto* counter = find(field))
     *counter = policy::counted(value);
+  else if (field == totals_member)
+    usage_totals = policy::read_totals(value);
+  else if (field == fresh_member)
+    tokens_fresh = json::as_bool(value);
   else if (field == "contextTokens")
     context_tokens = json::as_int(value).value_or(0);
   else if (field == "ephemeral")

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/decide/shown_entry.hpp"
+#include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/sessions/sessions_file.hpp"
 
@@ -25,6 +26,8 @@ inline constexpr std::size_t most_copied_from = 64;
 struct Counters {
   std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count,
       cost_microcents;
+  std::optional<policy::UsageTotals> usage_totals;
+  std::optional<bool> tokens_fresh;  // totalTokensFresh: total_tokens is not a sum but of the present context
 
   std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
 };

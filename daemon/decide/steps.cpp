@@ -8,6 +8,7 @@
 
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/naming.hpp"
+#include "daemon/decide/token_counters.hpp"
 #include "daemon/decide/view.hpp"
 #include "policy/entry_objects.hpp"
 #include "policy/entry_rules.hpp"
@@ -230,11 +231,14 @@ void tell_cost(DecisionBuilder& builder, const Session& session, const std::opti
   builder.emit(journal::EventType::cost_exceeded, session, data.text(), topic);
 }
 
-void put_sums(json::Edit& entry, const transcripts::EntrySums& sums) {
+void put_sums(json::Edit& entry, const transcripts::EntrySums& sums, bool shared) {
   entry.put_int("messageCount", sums.entries);
   entry.put_int("inputTokens", sums.input);
   entry.put_int("outputTokens", sums.output);
+  entry.put(std::string(totals_member),
+            policy::UsageTotals{.input = sums.input, .output = sums.output, .total = sums.total}.json());
   entry.put_int("totalTokens", sums.total);
+  fit_tokens(entry, shared, sums.last_prompt);
   if (sums.cost > 0) entry.put_int("costMicrocents", sums.cost);
   if (sums.compactions > 0) entry.put_int("compactionCount", sums.compactions);
   if (sums.first_message.empty()) return;

@@ -59,16 +59,16 @@ Result<void> check_guarded_as(const DecisionBuilder& builder, std::string_view k
 
 // Checks the whole entry that a client gave for the session `key`, and normalises it to the form in which it is stored;
 // `there` is that session, or null. Fields of session.requireFields may be missing: an import has what the other
-// program had. May set builder.out.need.
+// program had. `last_prompt`: as in fit_tokens(). May set builder.out.need.
 Result<void> check_whole_entry(DecisionBuilder& builder, const Session* there, const std::string& key, const Sees& sees,
-                               json::Edit& entry);
+                               json::Edit& entry, std::optional<std::int64_t> last_prompt = {});
 // Returns what makes the entry `old` that whole entry; what is read-only stays.
 json::Edit replacing(const std::string& old, json::Edit entry);
 // Emits cost.exceeded when the cost of a session reaches its agent's cap.
 void tell_cost(DecisionBuilder& builder, const Session& session, const std::optional<std::string>& topic,
                std::int64_t before, std::int64_t now);
-// Puts the counters and the first message of its transcripts into an entry.
-void put_sums(json::Edit& entry, const transcripts::EntrySums& sums);
+// Puts the counters and the first message of its transcripts into an entry. `shared`: store.mode.
+void put_sums(json::Edit& entry, const transcripts::EntrySums& sums, bool shared);
 // Gives staged transcripts to the session `key` with this id, which the next event makes or changes.
 void take_staged(DecisionBuilder& builder, std::string_view key, const std::string& session_id,
                  const std::vector<StagedFile>& files);

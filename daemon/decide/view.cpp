@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/decide/token_counters.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::decide {
@@ -32,6 +33,9 @@ void append_session(std::string& out, std::string_view agent, const Session& ses
   if (wanted("sessionId")) writer.string("sessionId", session.session_id);
   if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
   if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
+  // Of an entry from before usageTotals, until its next reply is counted.
+  if (!session.usage_totals && session.total_tokens && !session.tokens_fresh && wanted(totals_member))
+    writer.raw(totals_member, totals_of(session).json());
   if (view.fields.empty()) {
     shown.append_all(out, view.snapshots);
   } else {

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "daemon/doctor/examination.hpp"
+#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/lock/lock.hpp"
 #include "store/lock/lock_file.hpp"
@@ -86,6 +87,10 @@ class AgentCheck {
     const std::string store_name = store_.filename().native();
     const fs::path path = dir_ / file.name;
     const std::string_view name = file.name;
+    if (is_transcript_like(name) && S_ISLNK(file.status.st_mode) && is_file_within(path)) {
+      exam_.report.ok("symlink", path.native(), "leads to a file in the state directory");
+      return;
+    }
     const bool ours = name == store_name || is_transcript_like(name) || S_ISLNK(file.status.st_mode);
     if (ours && check_kind(exam_, path, file.status)) {
       if (name == store_name) exam_.damaged_stores.push_back(agent_);
@@ -111,6 +116,16 @@ class AgentCheck {
     }
   }
 
+  // Returns whether a daemon follows this link, as store::stat_within does where the directory is confined.
+  bool is_file_within(const fs::path& path) const {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) return false;
+    const fs::path real = fs::canonical(path, error);
+    const std::string below = real.lexically_relative(fs::canonical(exam_.paths.root(), error)).native();
+    return !error && !below.starts_with("..") && !below.starts_with("journal/") && below.contains('/') &&
+           real.filename().native().contains(".jsonl");
+  }
+
   // Notes the blobs that the entry beside an archive names.
   void note_entry(const fs::path& path) {
     auto stored = store::read_file(path);
@@ -134,6 +149,7 @@ class AgentCheck {
         tell_absent();
         return std::vector<sessions::NamedEntry>{};
       case sessions::StoreRead::Kind::damaged:
+        if (may_be_written_now(*read)) return {};
         tell_damaged(read->damage);
         return {};
       case sessions::StoreRead::Kind::good:
@@ -158,12 +174,41 @@ class AgentCheck {
 
   void tell_absent() {
     const auto earlier = earlier_entries();
+    const bool named = exam_.checkpoint && exam_.checkpoint->agents.contains(agent_);
+    if (!store::stat_of(dir_) && (named || earlier.value_or(0) != 0)) {
+      exam_.report.error(
+          "sessions", dir_.native(),
+          fmt::format("the folder is gone; {}", earlier ? fmt::format("an earlier generation has {} entries", *earlier)
+                                                        : std::string("CHECKPOINT names the agent")),
+          "if it is on a volume that is not mounted, mount it: sessiond answers 503 for this agent, writes nothing "
+          "there and notices the folder by itself. Else stop sessiond and run sessiond doctor --repair: what the "
+          "journal "
+          "has is rebuilt, and entries that it has not are shown as unreadable. To remove an agent, first delete its "
+          "sessions (DELETE, or put {} in its sessions.json), then its folder");
+      exam_.damaged_stores.push_back(agent_);
+      exam_.lost_lines = exam_.lost_lines || exam_.repair;
+      return;
+    }
     if (earlier.value_or(0) == 0) return exam_.report.ok("sessions", store_.native(), "none yet");
     exam_.report.error(
         "sessions", store_.native(), fmt::format("is missing; an earlier generation has {} entries", *earlier),
         "start sessiond, or doctor --repair: it is rebuilt from that generation and the journal. To remove "
         "an agent, first delete its sessions (DELETE, or put {} in its sessions.json), then its folder");
     exam_.damaged_stores.push_back(agent_);
+  }
+
+  // Reports a store that is not whole and has changed only now: a program may be writing it in place.
+  bool may_be_written_now(const sessions::StoreRead& read) {
+    constexpr std::int64_t ns_in_ms = 1'000'000;
+    const std::int64_t age = store::unix_ms() - read.snapshot.id.ctime_ns / ns_in_ms;
+    if (age < 0 || age >= exam_.options.damage_after.count()) return false;
+    exam_.report.warning(
+        "sessions", store_.native(),
+        fmt::format("is not whole ({}), and was changed {} ms ago: a program may be writing it in place", read.damage,
+                    age),
+        fmt::format("run the doctor again: it is damaged if it has not changed for {} ms (store.damageAfterMs)",
+                    exam_.options.damage_after.count()));
+    return true;
   }
 
   void tell_damaged(const std::string& damage) {
@@ -344,6 +389,9 @@ void check_agents(Examination& exam) {
   auto agents = exam.paths.agents();
   for (std::string& agent : exam.paths.kept_agents())  // agents whose folder may be gone
     if (std::ranges::find(agents, agent) == agents.end()) agents.push_back(std::move(agent));
+  if (exam.checkpoint)
+    for (const auto& [agent, seq] : exam.checkpoint->agents)
+      if (std::ranges::find(agents, agent) == agents.end()) agents.push_back(agent);
   if (agents.empty()) exam.report.ok("agents", exam.options.state_dir.native(), "no agent has sessions yet");
   for (const std::string& agent : agents) {
     if (exam.cancelled()) return;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -15,6 +16,7 @@ namespace sessiond::doctor {
 struct DoctorOptions {
   std::filesystem::path state_dir;
   std::string path_template = "agents/{agentId}/sessions/sessions.json";  // store.pathTemplate
+  std::chrono::milliseconds damage_after{0};  // store.damageAfterMs: what changed since may be just being written
   bool lock_held = false;                     // the caller holds the state lock, so no daemon runs
   const std::atomic<bool>* cancel = nullptr;  // when it becomes true, the examination ends soon and its report says so
 };

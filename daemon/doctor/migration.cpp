@@ -111,8 +111,10 @@ class TranscriptMigration {
 }  // namespace
 
 Report run_migration(const config::Config& config) {
-  const DoctorOptions options{
-      .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
+  const DoctorOptions options{.state_dir = config.state_dir,
+                              .path_template = config.store.path_template,
+                              .damage_after = std::chrono::milliseconds(config.store.damage_after_ms),
+                              .lock_held = true};
   Examination exam(options);
   for (const std::string& agent : exam.paths.agents())
     if (store::resolve_below(exam.paths.root(), exam.paths.sessions_dir(agent))) TranscriptMigration(exam, agent).run();

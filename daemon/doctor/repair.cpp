@@ -55,8 +55,10 @@ Result<std::vector<std::string>> rebuild(const config::Config& config, const std
 }  // namespace
 
 Report run_repair(const config::Config& config) {
-  const DoctorOptions options{
-      .state_dir = config.state_dir, .path_template = config.store.path_template, .lock_held = true};
+  const DoctorOptions options{.state_dir = config.state_dir,
+                              .path_template = config.store.path_template,
+                              .damage_after = std::chrono::milliseconds(config.store.damage_after_ms),
+                              .lock_held = true};
   Examination exam(options, true);
   examine(exam);
   Report report;
@@ -70,7 +72,9 @@ Report run_repair(const config::Config& config) {
   }
 
   const std::string place = exam.damaged_journal ? exam.paths.journal_dir().native() : config.state_dir;
-  const auto repairs = rebuild(config, exam.damaged_stores);
+  config::Config at_once = config;
+  at_once.store.damage_after_ms = 0;  // the examination has left out what may be just being written
+  const auto repairs = rebuild(at_once, exam.damaged_stores);
   if (!repairs) {
     report.error("repair", place, fmt::format("could not be rebuilt: {}", repairs.error().detail),
                  "what was kept is beside it; see the log above");

@@ -67,6 +67,8 @@ class TranscriptCheck {
       if (exam_.cancelled()) return;
       const auto named = transcripts::parse_file_name(file.name);
       const bool archived = named && named->kind == transcripts::NamedFile::Kind::archive;
+      // What a link names is not examined; AgentCheck says whether it may be one.
+      if (S_ISLNK(file.status.st_mode) && is_transcript(file.name)) present_.insert(file.name);
       if (!S_ISREG(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
       look_at(file, archived);
     }
@@ -212,7 +214,8 @@ class TranscriptCheck {
   void tell_lost() {
     if (exam_.daemon_running || exam_.lags(agent_)) return;
     for (const auto& [id, held] : sessions_) {
-      if (held.found >= held.counted) continue;
+      const bool is_link = present_.contains(id + ".jsonl") && held.files == 0;
+      if (held.found >= held.counted || is_link) continue;
       exam_.fault(
           {Level::warning, "missing", (dir_ / (id + ".jsonl")).native(),
            held.files == 0 ? fmt::format("is not there, though session {} had {} entries", id, held.counted)

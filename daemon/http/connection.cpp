@@ -30,8 +30,10 @@ constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that need no to
 asio::awaitable<void> check_body(Service& service, Request& request) {
   const std::size_t depth = service.options.read.json_depth;
   request.checked = co_await runtime::run_on(service.disk.get_executor(), [&body = request.body, depth] {
-    return JsonChecked{.max_depth = depth,
-                       .result = json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true})};
+    JsonChecked checked{.max_depth = depth};
+    checked.result =
+        json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true, .line_ends = &checked.line_ends});
+    return checked;
   });
 }
 

@@ -27,9 +27,9 @@ struct OpenFile {
 
 Result<void> open_body(OpenFile& file, const Response::FileBody& body) {
   const auto replaced = [] { return fail(Code::session_reset, "the file of this reply was replaced; try again"); };
-  auto opened = store::open_file(body.path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
-  if (!opened) {                                                     // also when it was renamed while it was opened
-    const auto now = store::stat_of(body.path);
+  auto opened = store::open_within(body.path, O_RDONLY | O_NONBLOCK);  // non-blocking, or opening a FIFO would wait
+  if (!opened) {                                                       // also when it was renamed while it was opened
+    const auto now = store::stat_within(body.path);
     if (!now || now->st_ino != body.inode) return replaced();
     return fail(Code::degraded, "the file of this reply cannot be opened");
   }

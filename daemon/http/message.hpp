@@ -22,6 +22,7 @@ namespace sessiond::http {
 struct JsonChecked {
   std::size_t max_depth = 0;
   std::expected<void, json::Error> result{};
+  bool line_ends = false;  // as CheckOptions::line_ends
 };
 
 struct Request {

@@ -138,7 +138,7 @@ Response to_response(const Problem& problem, std::string_view path, std::string_
   // Clients log problems, so a token in the path or the body is not repeated.
   writer.string("detail", told(problem.detail, limits::detail_bytes));
   writer.string("instance", policy::without_secrets(path));
-  writer.boolean("retryable", retryable(problem.code, status));
+  writer.boolean("retryable", !problem.lasting && retryable(problem.code, status));
   writer.string("requestId", request_id);
   if (!problem.errors.empty()) writer.raw("errors", errors_array(problem.errors));
   for (const auto& [member, value] : problem.members) writer.raw(member, value);

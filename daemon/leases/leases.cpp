@@ -4,6 +4,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <tuple>
 
 #include "daemon/decide/run_steps.hpp"
 #include "daemon/leases/take_up.hpp"
@@ -68,7 +69,7 @@ asio::awaitable<void> Leases::stop() {
   co_await background_.wait_until_all_ended();
   std::vector<std::pair<Place, decide::RunHold>> runs;  // copied: storing changes the map
   for (const auto& [place, kept] : kept_)
-    if (!kept.pulse.text.empty() || !kept.pulse.held.empty()) runs.emplace_back(place, kept.hold);
+    if (!kept.pulse.text.empty() || kept.pulse.said_end.waits()) runs.emplace_back(place, kept.hold);
   for (auto& [place, hold] : runs) co_await store_text(std::move(place), std::move(hold), true);
   ledger_.set_pulse({});
 }
@@ -202,8 +203,7 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
     kept.pulse.calls = std::max(kept.pulse.calls, call.n);
     kept.pulse.known = true;
   }
-  if (call.held) kept.pulse.held = *call.held;
-  if (call.held_reasoning) kept.pulse.held_reasoning = *call.held_reasoning;
+  if (call.ends) std::tie(kept.pulse.said_end, kept.pulse.thought_end) = *call.ends;
   if (call.stored) {
     kept.pulse.text.clear();
     kept.store_at = 0;
@@ -353,7 +353,7 @@ asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold, bool
   const auto turn = co_await turns_.take(agent, hold.run_id, token_of(place));
   const auto kept = kept_.find(place);
   if (kept == kept_.end() || kept->second.hold.run_id != hold.run_id) co_return;
-  if (kept->second.pulse.text.empty() && !(with_held && !kept->second.pulse.held.empty())) co_return;
+  if (kept->second.pulse.text.empty() && !(with_held && kept->second.pulse.said_end.waits())) co_return;
   const std::string token = kept->second.token;
   std::size_t taken = 0;
   const auto decide = [this, &place, &hold, &taken, with_held](const decide::AgentState& state,
@@ -363,7 +363,7 @@ asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold, bool
     command.pulse = pulse(place.first, place.second, hold);
     command.store_text = true;
     taken = command.pulse.text.size();
-    if (with_held) command.pulse.text += decide::held_text(command.pulse);
+    if (with_held) command.pulse.text += command.pulse.said_end.rest();
     return decide::decide(state, command, context, lines);
   };
   ledger::Requester by{.actor = token};
@@ -373,7 +373,7 @@ asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold, bool
   if (!done || now == kept_.end() || now->second.hold.run_id != hold.run_id) co_return;
   decide::RunPulse& pulse = now->second.pulse;
   pulse.text.erase(0, std::min(taken, pulse.text.size()));
-  if (with_held) pulse.held.clear();
+  if (with_held) pulse.said_end = {};
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, key);
   if (const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key))
     pulse.since = runs->text_seq;

@@ -48,8 +48,8 @@ class Leases {
     std::string said{};
     bool stored = false;  // all that was kept is stored now
     bool speaks = false;  // the model is at work: for the idle timeout
-    // Replaces the text that is held back; nothing: it stays.
-    std::optional<std::string> held{}, held_reasoning{};
+    // Replaces the ends of what was said and thought (RunPulse); nothing: they stay.
+    std::optional<std::pair<policy::PieceRedactor, policy::PieceRedactor>> ends{};
   };
   void renew(const std::string& agent, const std::string& key, const decide::RunHold& hold, const Call& call);
   // A call was decided, and waits until that is durable: what it leaves behind counts from now on. Nothing: it was

@@ -18,6 +18,8 @@
 
 namespace sessiond::ledger {
 
+// Returns whether a problem with this code says that one agent cannot be served now. Others can.
+inline bool is_of_one_agent(Code code) { return code == Code::degraded || code == Code::starting; }
 Problem degraded_problem(const std::string& agent, std::string_view why);
 struct Agent;
 void note_usable(Agent& agent);  // its store can be used again
@@ -53,9 +55,13 @@ struct CheckpointDuty {
 
 // How foreign changes in an agent's folder are followed.
 struct Following {
-  bool watched = false;                // by inotify
-  bool suspect = false;                // a program touched the folder since the last look
-  bool active = false;                 // its transcripts are being looked at
+  bool watched = false;  // by inotify
+  bool suspect = false;  // a program touched the folder since the last look
+  bool active = false;   // its transcripts are being looked at
+  // Steady ms at which its store is to be looked at again, because a foreign program may be writing it in place; 0:
+  // not.
+  std::int64_t look_at = 0;
+  bool looking_again = false;          // a coroutine does that
   std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
   std::set<std::string> migrating{};   // transcripts that are being migrated: their ends are not read meanwhile
 };
@@ -73,14 +79,17 @@ struct Agent : std::enable_shared_from_this<Agent> {
   LeftMemory left{};
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;
+  bool gone = false;         // its folder was, at the start: it is not made again
   bool rebuild = false;      // a batch failed: what is durable beyond the file is in the journal
-  bool damaged = false;      // its file was, at the last look
   bool lent = false;         // a client has the lock of its file (lent_locks.hpp): it is not read or written
   bool empty = false;        // when it was last in memory it had no sessions
   std::int64_t touched = 0;  // steady ms of the last use
   std::int64_t looked = 0;   // steady ms of the last look at its file
   std::uint64_t bytes = 0;
   std::uint64_t loading_bytes = 0;  // of a big store that is being read now
+  // What loading saw of a file that was not whole, until it is loaded. Null: nothing yet.
+  std::shared_ptr<sessions::Unfinished> unfinished{};
+  std::string starting{};  // why loading waits: a foreign program may be writing its file in place
   std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
   FilesReached reached{};
   CheckpointDuty checkpoint{};

@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t big_store =
     8ULL << 20;                             // bytes; read one at a time, which leaves disk threads for other agents
 constexpr std::size_t most_released = 256;  // transcripts in one sweep
+constexpr std::chrono::milliseconds starting_pause{100};  // between two looks at a store that is not whole
 
 // Frees the state of an agent that has left memory on a disk thread, since that takes time, and keeps the hashes of its
 // SDK session ids, unless it has come and gone meanwhile: `times` is how often it had left.
@@ -81,6 +82,11 @@ void Agents::mark_dirty(Agent& agent) {
   hooks_.on_dirty();
 }
 
+void Agents::look_again(Agent& agent, std::optional<std::chrono::milliseconds> in) {
+  agent.following.look_at = in ? store::steady_ms() + in->count() : 0;
+  if (in) hooks_.on_unsettled(agent);
+}
+
 Agent& Agents::find_or_add(const std::string& id) {
   assert(env_.loop.is_current());
   auto found = agents_.find(id);
@@ -94,11 +100,14 @@ Agent& Agents::find_or_add(const std::string& id) {
 asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
   const std::string id = agent->id;
   const bool known = agent->reached.store != 0 && !agent->empty;
+  if (!agent->unfinished) agent->unfinished = std::make_shared<sessions::Unfinished>(store_patience(env_.config));
   LoadRequest request{.file = agent->file,
                       .history = agent->left.history,
+                      .unfinished = agent->unfinished,
                       .replay_from = agent->rebuild ? agent->reached.store + 1 : 0,
                       .archived_from = hooks_.archived_from(id),
                       .known_to = known ? agent->reached.store : 0,
+                      .folder_gone = agent->gone ? FolderGone::refuse : FolderGone::rebuild,
                       .generations = {.written = agent->reached.ours, .previous = agent->reached.previous},
                       .books = agent->reached.books,
                       .staged = env_.staged_before};
@@ -126,14 +135,15 @@ asio::awaitable<Result<Loaded>> Agents::read(std::shared_ptr<Agent> agent) {
 }
 
 Problem Agents::degrade(Agent& agent, const Problem& why) {
-  const bool transient = why.code == Code::storage_full || why.code == Code::lock_timeout || why.code == Code::draining;
+  const bool transient = why.code == Code::storage_full || why.code == Code::lock_timeout ||
+                         why.code == Code::draining || why.code == Code::starting;
   if (transient) return why;
   if (agent.degraded != why.detail) {
     log::error("agent_degraded", {{"agent", agent.id},
                                   {"error", why.detail},
                                   {"next",
-                                   "only this agent answers 503. Put the file back, or move away what is in its "
-                                   "place: it is then rebuilt at the next request"}});
+                                   "only this agent answers 503. Put back what is missing, or move away what is in "
+                                   "its place: it is looked at again at the next request"}});
     notices_.degraded(why.detail, agent.id);
   }
   agent.degraded = why.detail;
@@ -156,6 +166,8 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
   auto loaded = co_await read(agent.shared_from_this());
   Result<void> outcome;
   bool room = true;
+  agent.starting = !loaded && loaded.error().code == Code::starting ? loaded.error().detail : "";
+  if (!agent.starting.empty()) look_again(agent, starting_pause);
   if (loaded && create && !loaded->exists && loaded->state->size() == 0 && !agent.rebuild) {
     const auto there = co_await runtime::run_on(env_.disk.get_executor(), [this] { return env_.paths.agents(); });
     room = there.size() < env_.rules.agents;
@@ -187,13 +199,14 @@ asio::awaitable<Result<void>> Agents::load(std::string id, bool create) {
 asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   Agent& agent = find_or_add(id);
   const bool first = !agent.file && !agent.rebuild;
-  agent.rebuild = false;
+  agent.rebuild = agent.gone = false;
   if (first) {  // the file holds all durable changes of this agent, or the replay added them
     agent.reached.store =
         std::max(agent.reached.store, !loaded.state->is_dirty() ? commits_.durable() : agent.reached.store);
     if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
   }
   agent.file = std::move(loaded.file);
+  agent.unfinished.reset();
   agent.left.history.reset();
   agent.left.sdk_hashes.reset();
   agent.state = std::move(loaded.state);
@@ -201,6 +214,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   agent.looked = agent.touched = store::steady_ms();
   if (agent.state->is_dirty()) mark_dirty(agent);
   hooks_.on_loaded(agent);
+  look_again(agent, agent.file->look_again_in());
   notices_.repaired(id, loaded.repairs);
   notices_.evicted(id, loaded.evictions);
   if (loaded.foreign) CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
@@ -238,11 +252,11 @@ asio::awaitable<Result<void>> Agents::reload_if_changed(std::string id) {
   auto turn = co_await take_turn(id, Turn::looking);
   if (!agent.state || agent.lent) co_return Result<void>{};
   agent.following.suspect = false;
-  auto [polled, repairs, evictions, damaged] = co_await runtime::run_on(agent.strand, [file = agent.file] {
+  auto [polled, repairs, evictions, again] = co_await runtime::run_on(agent.strand, [file = agent.file] {
     auto found = file->poll();
-    return std::tuple(std::move(found), file->take_repairs(), file->take_evictions(), file->damaged());
+    return std::tuple(std::move(found), file->take_repairs(), file->take_evictions(), file->look_again_in());
   });
-  agent.damaged = damaged;
+  look_again(agent, again);
   notices_.evicted(id, evictions);
   agent.looked = store::steady_ms();
   notices_.repaired(id, repairs);
@@ -335,10 +349,11 @@ void Agents::unload(const std::string& id, std::uint64_t seq) {
   if (found == agents_.end()) return;
   const std::shared_ptr<Agent>& agent = found->second;
   agent->touched = 0;
-  const bool busy = !agent->state || agent->turn != Turn::none || agent->lent || agent->following.active ||
-                    !agent->following.publishing.empty() || agent->checkpoint.dirty_since != 0 ||
-                    agent->state->is_dirty() || !agent->degraded.empty() || agent->state->last_seq > seq ||
-                    agent->state->runs.has_open() || agent->state->policies.has_passing();
+  const bool busy = !agent->state || agent->following.look_at != 0 || agent->turn != Turn::none || agent->lent ||
+                    agent->following.active || !agent->following.publishing.empty() ||
+                    agent->checkpoint.dirty_since != 0 || agent->state->is_dirty() || !agent->degraded.empty() ||
+                    agent->state->last_seq > seq || agent->state->runs.has_open() ||
+                    agent->state->policies.has_passing();
   if (busy || !agent->waiting.empty()) return;
   for (const auto& [file, end] : agent->state->transcripts.all())
     if (const decide::Session* session = agent->state->owner_of_own(file))

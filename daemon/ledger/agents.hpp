@@ -54,6 +54,7 @@ class Agents {
   struct Hooks {
     std::function<void()> on_dirty{};                                   // an agent became dirty
     std::function<void(Agent&)> on_loaded{};                            // its folder may be new
+    std::function<void(Agent&)> on_unsettled{};                         // following.look_at was set
     std::function<asio::awaitable<void>(std::string)> on_first_load{};  // since the start, and it is there
     // A foreign program made or changed this session of an agent; the change is committed, and may not be durable yet.
     std::function<void(const std::string&, const decide::Session&)> on_foreign{};
@@ -95,6 +96,8 @@ class Agents {
   // Commits::stage, and the agent becomes dirty.
   std::uint64_t stage(decide::AgentState& state, decide::Decision& decision, std::vector<answers::Answer> answers = {});
   void mark_dirty(Agent& agent);
+  // Has the agent's store looked at again after so long (SessionsFile::look_again_in); nothing: it is settled.
+  void look_again(Agent& agent, std::optional<std::chrono::milliseconds> in);
   // Marks the agent's store as unusable; logs and announces it once. Returns the problem to answer.
   Problem degrade(Agent& agent, const Problem& why);
   // Unloads an agent; at the next unload_idle() if it changed after `seq`, has changes that its files do not hold, or

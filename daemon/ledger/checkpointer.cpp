@@ -113,7 +113,7 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
-    auto [written, evictions, repairs] =
+    auto [written, evictions, repairs, again] =
         co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty), last,
                                                 dir = env_.paths.root() / env_.paths.sessions_dir(id), books, id,
                                                 &paths = env_.paths]() mutable {
@@ -123,8 +123,9 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
           if (done && !done->foreign)
             if (auto kept = write_books(paths, id, books); !kept) done = std::unexpected(kept.error());
           if (done && !done->foreign && last) write_last_session(paths, id, *last);
-          return std::tuple(std::move(done), file->take_evictions(), file->take_repairs());
+          return std::tuple(std::move(done), file->take_evictions(), file->take_repairs(), file->look_again_in());
         });
+    agents_.look_again(agent, again);
     notices_.evicted(id, evictions);
     notices_.repaired(id, repairs);
     if (written) {
@@ -169,6 +170,7 @@ void Checkpointer::on_checkpoint_failed(Agent& agent, const Problem& why) {
     if (agent.lent) return;  // no failure: it ends by itself
     if (now - agent.checkpoint.lock_wanted < env_.config.store.lock.timeout_ms) return;
   }
+  if (why.code == Code::starting) return;                  // the agent is not loaded yet, and is looked at again
   if (why.code == Code::degraded && !commits_.failed()) {  // something that is no store stands in its place
     if (agent.degraded.empty()) agents_.degrade(agent, why);
     return;

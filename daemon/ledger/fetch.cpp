@@ -21,7 +21,11 @@ asio::awaitable<Result<void>> mend_transcript(LedgerParts& parts, std::string ag
   CO_TRY(co_await parts.flusher.flush(agent, file));
   const std::string below = file_path(parts.env.paths, agent, file);
   auto path = store::resolve_below(parts.env.paths.root(), below);
-  if (!path) co_return std::unexpected(store::in_the_way(parts.env.paths.root() / below, std::move(path.error())));
+  if (!path) {
+    const Problem why = store::in_the_way(parts.env.paths.root() / below, std::move(path.error()));
+    parts.readers.note_refusal(below, &why);
+    co_return std::unexpected(why);
+  }
   CO_TRY(const auto mended, co_await parts.flusher.on_files(
                                 [path = *path, torn](TranscriptFiles&) { return transcripts::mend_end(path, torn); }));
   if (mended && !mended->torn.empty())
@@ -47,10 +51,9 @@ Result<std::shared_ptr<const context::Meter>> measured(transcripts::Transcript& 
 asio::awaitable<Result<decide::FetchedIds>> fetch_ids(const LedgerEnv& env, TranscriptFlusher& flusher,
                                                       std::string agent, std::vector<std::string> ids) {
   if (!ids.empty()) CO_TRY(co_await flusher.flush(agent, store::transcript_file(ids.front(), "")));
-  co_return co_await runtime::run_on(
-      env.disk.get_executor(),
-      [dir = env.paths.root() / env.paths.sessions_dir(agent),
-       logs = env.paths.root() / dir_beside(env.paths, agent, "logs"), ids] { return files_of_ids(dir, ids, logs); });
+  co_return co_await runtime::run_on(env.disk.get_executor(), [dir = env.paths.root() / env.paths.sessions_dir(agent),
+                                                               beside = env.paths.root() / dir_beside(env.paths, agent),
+                                                               ids] { return files_of_ids(dir, ids, beside); });
 }
 
 namespace {

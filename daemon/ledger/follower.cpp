@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/asio/redirect_error.hpp>
 #include <cassert>
 
 #include "daemon/decide/foreign.hpp"
@@ -15,11 +16,11 @@ namespace sessiond::ledger {
 namespace {
 
 constexpr std::chrono::milliseconds settle_delay{
-    20};  // one look for all that is appended meanwhile, our lines included
-constexpr std::chrono::milliseconds damage_delay{300};  // a program that writes a store in place is done by then
-constexpr std::size_t looked_at_on_loop = 16;           // transcripts; more would hold up requests
-constexpr std::size_t looked_at_once = 512;             // transcripts: about a millisecond
-constexpr std::size_t page_bytes = 1U << 20;            // of foreign lines in one commit
+    20};                                       // one look for all that is appended meanwhile, our lines included
+constexpr std::int64_t later_ms = 500;         // until a store that cannot be looked at now is
+constexpr std::size_t looked_at_on_loop = 16;  // transcripts; more would hold up requests
+constexpr std::size_t looked_at_once = 512;    // transcripts: about a millisecond
+constexpr std::size_t page_bytes = 1U << 20;   // of foreign lines in one commit
 
 bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
 
@@ -66,6 +67,7 @@ Follower::Follower(LedgerEnv& env, Commits& commits, Notices& notices, Agents& a
 void Follower::stop() {
   watch_.stop();
   follow_timer_.cancel();
+  for (asio::steady_timer* pause : pauses_) pause->cancel();
 }
 
 void Follower::check_all_if_due() {
@@ -119,11 +121,11 @@ void Follower::on_inotify(Watch::Changes changes) {
   if (changes.lost || changes.agents) env_.background.run(check_all_agents(), "check_all_agents");
 }
 
-// Tells whether inotify tells of our own write only: costs an lstat, where following costs two hops to the disk.
+// Tells whether inotify tells of our own write only: costs a stat, where following costs two hops to the disk.
 bool Follower::is_as_flushed(const std::string& id, const std::string& file) const {
   const std::string path = env_.paths.sessions_dir(id) + file;
   struct stat status{};
-  if (::lstat((env_.paths.root().native() + '/' + path).c_str(), &status) != 0) return false;
+  if (::stat((env_.paths.root().native() + '/' + path).c_str(), &status) != 0) return false;
   return flusher_.facts().sizes.is_known(path, status.st_ino, static_cast<std::uint64_t>(status.st_size));
 }
 
@@ -136,12 +138,33 @@ void Follower::mark_suspect(const std::string& id) {
 
 asio::awaitable<void> Follower::reload_in_background(std::string id) {
   auto looked = co_await agents_.reload_if_changed(id);
-  if (looked && agents_.find_or_add(id).damaged && !env_.stopping) {  // its writer may not have been done
-    asio::steady_timer pause(env_.io, damage_delay);
-    co_await pause.async_wait(asio::use_awaitable);
-    looked = co_await agents_.reload_if_changed(id);
-  }
   if (!looked) log_load_failure(env_, id, looked.error());
+}
+
+void Follower::look_again(Agent& agent) {
+  if (env_.stopping || std::exchange(agent.following.looking_again, true)) return;
+  env_.background.run(keep_looking(agent.id), "keep_looking");
+}
+
+asio::awaitable<void> Follower::keep_looking(std::string id) {
+  const auto agent = agents_.find_or_add(id).shared_from_this();
+  while (!env_.stopping && agent->following.look_at != 0) {
+    const std::int64_t rest = agent->following.look_at - store::steady_ms();
+    if (rest > 0) {
+      boost::system::error_code stopped;
+      asio::steady_timer pause(env_.io, std::chrono::milliseconds(rest));
+      pauses_.insert(&pause);
+      co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, stopped));
+      pauses_.erase(&pause);
+      continue;  // it may have been looked at meanwhile
+    }
+    agent->following.look_at = store::steady_ms() + later_ms;  // if the look does not say otherwise
+    const auto looked = agent->state ? co_await agents_.reload_if_changed(id) : co_await agents_.load(id, false);
+    if (looked || looked.error().code == Code::starting) continue;
+    agent->following.look_at = 0;
+    log_load_failure(env_, id, looked.error());
+  }
+  agent->following.looking_again = false;
 }
 
 void Follower::follow(const std::string& id, const std::string& file) {

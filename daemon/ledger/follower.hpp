@@ -23,6 +23,8 @@ class Follower {
 
   // Has inotify watch the agent's folder, and looks at what happened there before.
   void watch(Agent& agent);
+  // Looks at the agent's store again and again, as long as following.look_at says so.
+  void look_again(Agent& agent);
   // A transcript was touched: looks at it in a moment.
   void follow(const std::string& agent, const std::string& file);
   // Publishes what foreign programs put into these transcripts (no name: into any), and logs what fails.
@@ -43,6 +45,7 @@ class Follower {
   bool is_as_flushed(const std::string& id, const std::string& file) const;
   void mark_suspect(const std::string& id);
   asio::awaitable<void> reload_in_background(std::string id);
+  asio::awaitable<void> keep_looking(std::string id);
   asio::awaitable<void> check_all_agents();
   asio::awaitable<void> check_agent(std::string id, std::set<std::string> files);
   void set_databases(const std::vector<std::filesystem::path>& found);
@@ -65,6 +68,7 @@ class Follower {
   std::set<std::string> databases_{};                         // Paths::databases, as of the last look
   bool follow_scheduled_ = false;
   asio::steady_timer follow_timer_;
+  std::set<asio::steady_timer*> pauses_{};  // of keep_looking
   bool looking_everywhere_ = false;
   bool everywhere_wanted_ = false;
   std::int64_t next_look_ = 0;  // steady ms

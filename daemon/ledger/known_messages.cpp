@@ -20,9 +20,35 @@ std::string text_of_scope(const answers::Digest& scope) {
   return {reinterpret_cast<const char*>(scope.data()), scope.size()};
 }
 
+// Returns whether a position, <epoch>-<seq>, is of this epoch and behind the event `after`.
+bool came_after(std::string_view position, std::string_view epoch, std::uint64_t after) {
+  if (!position.starts_with(epoch) || position.size() <= epoch.size() || position[epoch.size()] != '-') return false;
+  const auto seq = store::parse_number<std::uint64_t>(position.substr(epoch.size() + 1));
+  return seq && *seq > after;
+}
+
+// Returns whether an answer is about a message of a session that was purged since, and whose id another one has by now.
+// As long as none has it, the message is known: its platform may tell it again, or what people did to it.
+bool was_purged(const LedgerParts& parts, const answers::Answer& answer) {
+  const auto place = decide::read_place(answer.body);
+  if (!place) return false;
+  const json::Index members(answer.body);
+  const std::string as_of = members.string_at("asOf").value_or(members.string_at("namedAsOf").value_or(""));
+  const auto is_purge = [&](const decide::ArchiveRecord* record) {
+    return record->purged && record->key == place->key &&
+           !came_after(as_of, parts.commits.journal().epoch(), record->seq);
+  };
+  const auto agent = parts.agents.all().find(store::parse_key(place->key).agent);
+  return agent != parts.agents.all().end() && agent->second->state &&
+         agent->second->state->find_session_id(place->session_id) != nullptr &&
+         std::ranges::any_of(agent->second->state->archives.of_id(place->session_id), is_purge);
+}
+
 std::optional<answers::Answer> find_answer(const LedgerParts& parts, const answers::Digest& scope) {
   if (const answers::Answer* in_memory = parts.memory.find_answer(scope)) return *in_memory;
-  return parts.commits.answers().find_message(scope, parts.commits.clock().now());
+  auto answer = parts.commits.answers().find_message(scope, parts.commits.clock().now());
+  if (answer && was_purged(parts, *answer)) return {};
+  return answer;
 }
 
 answers::Digest scope_of_session(const std::string& name, std::string_view key) {
@@ -34,13 +60,6 @@ answers::Digest scope_of_token(const std::string& name, const std::string& actor
 
 bool is_of_session(const answers::Answer& answer, std::string_view key) {
   return store::same_key(json::string_at(answer.body, "sessionKey").value_or(""), key);
-}
-
-// Returns whether a position, <epoch>-<seq>, is of this epoch and behind the event `after`.
-bool came_after(std::string_view position, std::string_view epoch, std::uint64_t after) {
-  if (!position.starts_with(epoch) || position.size() <= epoch.size() || position[epoch.size()] != '-') return false;
-  const auto seq = store::parse_number<std::uint64_t>(position.substr(epoch.size() + 1));
-  return seq && *seq > after;
 }
 
 // Returns whether an answer is that to a request, and not one that names a message which went out (decide::place_json).
@@ -252,6 +271,10 @@ bool are_coming_in(const decide::Decision& decision, const InFlight& in_flight) 
 
 void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const std::string& actor, KeptUnder& under,
                InFlight& in_flight) {
+  const std::string as_of = decision.named.empty()
+                                ? ""
+                                : fmt::format("{}-{}", parts.commits.journal().epoch(),
+                                              decision.events.empty() ? 0 : decision.events.back().envelope.seq);
   for (const decide::NamedMessage& named : decision.named) {
     const std::string& key = named.place.key;
     const answers::Digest shared = answers::digest(named.name);
@@ -268,7 +291,7 @@ void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const
     for (const answers::Digest& scope : scopes) {
       if (in_flight.has(scope) || !may_take(find_answer(parts, scope))) continue;
       in_flight.add(scope);
-      under.sent.emplace_back(scope, decide::place_json(named.place));
+      under.sent.emplace_back(scope, decide::place_json(named.place, as_of));
     }
     in_flight.add(of_session);  // its echo may come at once
   }

@@ -142,11 +142,15 @@ std::vector<std::string> Paths::agents() const {
   return out;
 }
 
-std::string dir_beside(const Paths& paths, std::string_view agent, std::string_view folder) {
+std::string dir_beside(const Paths& paths, std::string_view agent) {
   constexpr std::string_view usual = "/sessions/";
   std::string dir = paths.sessions_dir(agent);
   if (dir.ends_with(usual)) dir.resize(dir.size() - usual.size() + 1);
-  return dir.append(folder).append("/");
+  return dir;
+}
+
+std::string dir_beside(const Paths& paths, std::string_view agent, std::string_view folder) {
+  return dir_beside(paths, agent).append(folder).append("/");
 }
 
 std::string dir_beside_in_backup(const Paths& paths, std::string_view agent, std::string_view folder) {

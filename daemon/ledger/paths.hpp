@@ -64,6 +64,7 @@ inline constexpr std::array<std::string_view, 2> folders_beside{"changes", "logs
 // Where those of an agent lie, relative to root(), with its '/': beside the folder sessions, else in the folder of the
 // store.
 std::string dir_beside(const Paths& paths, std::string_view agent, std::string_view folder);
+std::string dir_beside(const Paths& paths, std::string_view agent);  // the folder of these
 std::string dir_beside_in_backup(const Paths& paths, std::string_view agent, std::string_view folder);
 // A transcript in the agent's folder, or a file beside it, relative to root().
 std::string file_path(const Paths& paths, std::string_view agent, std::string_view name);

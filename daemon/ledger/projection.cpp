@@ -101,7 +101,7 @@ Result<void> Projection::take_header_as_known(const std::string& agent, const tr
   const transcripts::ByteRange added = edit.unknown.front();
   if (edit.unknown.size() != 1 || added.begin != 0 || added.end > transcripts::longest_header) return {};
   const auto path = paths_.root() / paths_.sessions_dir(agent) / edit.file;
-  TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
+  TRY(const auto fd, store::open_within(path, O_RDONLY | O_NONBLOCK));
   TRY(const auto status, store::status_of(fd.get(), path.native()));
   TRY(const auto text, store::read_at(fd.get(), 0, added.end, path.native()));
   if (status.st_ino != edit.inode || text.find('\n') + 1 != added.end || !transcripts::is_header(text)) return {};
@@ -140,7 +140,8 @@ Result<std::optional<transcripts::Migration>> Projection::migrate(const std::str
                                                                   const std::string& session_id) {
   const std::string path = paths_.transcript(agent, file);
   TRY(const auto whole, store::resolve_below(paths_.root(), path));
-  if (!store::stat_of(whole)) return std::nullopt;
+  // A link stays one: what it names is not rewritten.
+  if (const auto status = store::stat_of(whole); !status || S_ISLNK(status->st_mode)) return std::nullopt;
   TRY(const auto lock, writer_.close(path, true));
   TRY(auto* known, ends(agent));
   TRY(const auto edit, known->look(file));

@@ -2,6 +2,8 @@
 // archives that were made, then for everything. Repeating either changes nothing, so a start that is killed is simply
 // done again.
 
+#include <fmt/format.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
@@ -18,6 +20,7 @@
 #include "store/names.hpp"
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
+#include "transcripts/lost_lines.hpp"
 
 namespace sessiond::ledger {
 namespace {
@@ -66,13 +69,17 @@ void log_check(const journal::JournalCheck& check) {
 // Goes through what the journal has beyond the checkpoint: makes files from it, and collects each agent's events.
 class Recovery {
  public:
-  Recovery(LedgerParts& parts, Checkpoint checkpoint) : parts_(parts), checkpoint_(std::move(checkpoint)) {}
+  // `repair`: agents whose folder is gone are made again.
+  Recovery(LedgerParts& parts, Checkpoint checkpoint, bool repair)
+      : parts_(parts), checkpoint_(std::move(checkpoint)), repair_(repair) {}
 
   Result<void> run() {
     parts_.checkpointer.start_from(checkpoint_.least());
+    keep_gone_folders();
     TRY(find_archives());
     TRY(replay());
     TRY(projection_.writer().flush());
+    projection_.writer().make_up_lost_lines({});
     parts_.flusher.set_recovering(projection_.writer().waiting());
     parts_.flusher.set_locked(parts_.flusher.before_first_call().locked());
     for (const std::string& file : parts_.flusher.recovering())
@@ -207,6 +214,31 @@ class Recovery {
     return {};
   }
 
+  // Has nothing written into folders that are gone: they may be on a volume that is not mounted. Of an agent whose
+  // store was never written it is not known that there was one.
+  void keep_gone_folders() {
+    const Paths& paths = parts_.env.paths;
+    for (const std::string& id : paths.agents()) there_.insert(paths.sessions_dir(id));
+    if (repair_) {
+      projection_.writer().make_up_lost_lines([this](std::string_view file) {
+        return !is_log_path(file) && !there_.contains(file.substr(0, file.find_last_of('/') + 1));
+      });
+      return;
+    }
+    std::set<std::string> written;
+    for (std::string& id : paths.kept_agents()) written.insert(std::move(id));
+    for (const auto& [id, seq] : checkpoint_.written)
+      if (seq != 0 && checkpoint_.agents.contains(id)) written.insert(id);
+    for (const std::string& id : written) {
+      const auto dir = paths.store_file(id).parent_path();
+      if (there_.contains(paths.sessions_dir(id))) continue;
+      gone_.insert(id);
+      projection_.writer().keep_absent(paths.sessions_dir(id), dir);
+      for (const std::string_view beside : folders_beside)
+        projection_.writer().keep_absent(dir_beside(paths, id, beside), dir);
+    }
+  }
+
   // Agents that CHECKPOINT or an earlier generation knows, and whose store is gone.
   std::set<std::string> vanished() const {
     std::set<std::string> out;
@@ -228,17 +260,21 @@ class Recovery {
     auto loaded = load_store(
         parts_.env.config, parts_.env.paths, parts_.commits.journal(), true, id,
         {.known_to = checkpoint_.agents.contains(id) ? reached.store : 0,
+         .folder_gone = gone_.contains(id) ? FolderGone::judge : FolderGone::rebuild,
          .generations = {.written = reached.ours, .previous = checkpoint_.previous.contains(id) ? reached.previous : 0},
          .books = reached.books,
          .staged = parts_.env.staged_before});
     if (!loaded) {
       Agent& slot = parts_.agents.find_or_add(id);
       slot.rebuild = true;
+      slot.gone = gone_.contains(id);
       slot.reached = reached;
       slot.checkpoint.dirty_since = store::steady_ms();  // tried again with the checkpoints
       parts_.agents.degrade(slot, loaded.error());
       return;
     }
+    // It has no sessions, so its folder may be made again.
+    if (gone_.contains(id)) projection_.writer().make_again(parts_.env.paths.store_file(id).parent_path());
     if (events.empty() && loaded->state->size() == 0 && !loaded->state->is_dirty()) return;  // it had no sessions
     decide::OwnVersions own(loaded->foreign);
     for (const journal::Event& event : events) {
@@ -246,6 +282,7 @@ class Recovery {
       own.applied(*loaded->state, event);
     }
     own.remove_own(loaded->foreign);
+    if (repair_ && !there_.contains(parts_.env.paths.sessions_dir(id))) make_up_transcripts(*loaded);
     Agent& slot = parts_.agents.find_or_add(id);
     slot.file = std::move(loaded->file);
     slot.state = std::move(loaded->state);
@@ -260,9 +297,33 @@ class Recovery {
     foreign_[id] = std::move(*loaded->foreign);
   }
 
+  // Makes transcripts that are gone, and of which the journal has nothing, as entries that cannot be read: what is
+  // appended later must not get a seq that was told of another entry.
+  void make_up_transcripts(Loaded& loaded) const {
+    const auto dir = parts_.env.paths.root() / parts_.env.paths.sessions_dir(loaded.state->id());
+    std::size_t made = 0;
+    for (const auto& [key, session] : loaded.state->by_name()) {
+      const auto path = dir / decide::AgentState::file_of(*session, {});
+      const std::int64_t count = session->message_count.value_or(0);
+      if (count <= 0 || store::stat_of(path)) continue;
+      const std::string text = transcripts::lost_transcript(session->session_id, static_cast<std::uint64_t>(count));
+      if (auto written = store::replace_file(path, text); !written) {
+        loaded.repairs.push_back(written.error().detail);
+        return;
+      }
+      ++made;
+    }
+    if (made != 0)
+      loaded.repairs.push_back(fmt::format(
+          "of {} sessions the journal has no entries: they are shown as unreadable, so that seqs mean the same", made));
+  }
+
   LedgerParts& parts_;
   Projection& projection_ = parts_.flusher.before_first_call().projection();
   Checkpoint checkpoint_;
+  bool repair_;
+  std::set<std::string, std::less<>> there_{};  // the agents' folders at the start, as Paths::sessions_dir
+  std::set<std::string> gone_{};                // agents whose folder is not there
   std::map<std::string, std::vector<journal::Event>> events_;
   std::map<std::string, sessions::ForeignChange> foreign_;
   std::map<std::string, TurnGuard> turns_;                 // of the agents in foreign_
@@ -295,6 +356,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
              parts_.follower.watch(agent);
              parts_.memory.give_way(*agent.state);  // of a store that was written in place, no change is known
            },
+       .on_unsettled = [this](Agent& agent) { parts_.follower.look_again(agent); },
        .on_first_load = [this](std::string id) { return purge_ephemeral(*this, std::move(id)); },
        .on_foreign =
            [this](const std::string& id, const decide::Session& session) {
@@ -377,7 +439,7 @@ Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_
   *parts.env.adoptions = std::move(adoptions);
   *parts.env.hooks = std::move(hooks);
   for (const std::string& what : repairs) parts.notices.journal_repaired(what);
-  Recovery recovery(parts, std::move(checkpoint));
+  Recovery recovery(parts, std::move(checkpoint), repair);
   TRY(recovery.run());
   std::optional<Result<void>> done;
   const auto finish = [](Ledger& self, Recovery& from) -> asio::awaitable<Result<void>> {

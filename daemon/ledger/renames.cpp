@@ -73,7 +73,7 @@ Result<void> Renames::place(const journal::LinePosition& position, const std::st
   store::fault_point("staged.renamed");
   remove_indexes(paths_, position.agent, file);
   TRY(auto* known, ends_(position.agent));
-  if (const auto status = store::stat_of(folder / file)) {
+  if (const auto status = store::stat_within(folder / file)) {
     const auto size = static_cast<std::uint64_t>(status->st_size);
     known->replace(file, status->st_ino, size);
     if (placed_) placed_->push_back({.agent = position.agent, .name = file, .size = size});
@@ -111,6 +111,9 @@ Result<void> Renames::apply(std::string_view text, std::span<const journal::Line
   if (!destroys) return {};
   std::error_code ignored;  // a file that is gone already is no error
   for (const auto& [file, name] : files) {
+    const auto status = store::stat_of(folder / name);
+    if (status && S_ISLNK(status->st_mode) && on_repair_)
+      on_repair_(fmt::format("{} was a link: the file that it named was not destroyed", (folder / name).native()));
     std::filesystem::remove(folder / name, ignored);
     store::fault_point("archive.purged");
   }
@@ -204,8 +207,8 @@ Result<void> Renames::restore_files(const journal::Event& event, std::span<const
     }
     if (!taken) TRY(transcripts::archive(folder, name, file));
     store::fault_point("restore.renamed");
-    if (::lstat((folder / file).c_str(), &status) == 0)
-      known->replace(file, status.st_ino, static_cast<std::uint64_t>(status.st_size));
+    if (const auto now = store::stat_within(folder / file))
+      known->replace(file, now->st_ino, static_cast<std::uint64_t>(now->st_size));
   }
   std::error_code ignored;
   if (const auto entry = json::string_at(event.data, "entryAs"); entry && !entry->contains('/'))

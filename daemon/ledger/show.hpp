@@ -56,7 +56,7 @@ asio::awaitable<std::invoke_result_t<Call&, const Agents::States&, Seen&>> Agent
       if (fresh || at_hand(agent) == nullptr) {
         auto found = co_await get(agent, fresh);
         if (!found && found.error().code == Code::agent_not_found) continue;
-        if (!found && found.error().code == Code::degraded && degraded != nullptr) {
+        if (!found && is_of_one_agent(found.error().code) && degraded != nullptr) {
           degraded->push_back(agent);
           continue;
         }

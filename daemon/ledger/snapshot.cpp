@@ -30,8 +30,10 @@ bool is_segment(const fs::path& file) { return journal::parse_segment_name(file.
 enum class Kind : std::uint8_t { any, replaced };
 
 // Takes one file, if it exists and is a regular one, and at most `most` bytes of it.
-Result<void> take(StateSnapshot& cut, std::string name, const fs::path& path, Kind kind = Kind::any,
+Result<void> take(StateSnapshot& cut, std::string name, const fs::path& named, Kind kind = Kind::any,
                   std::uint64_t most = UINT64_MAX) {
+  // A transcript that is a link within the state directory is a file in the snapshot.
+  const fs::path path = named.native().contains(".jsonl") ? store::path_within(named) : named;
   SnapshotFile file{.name = std::move(name), .path = path.native()};
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0)

@@ -35,6 +35,7 @@ LedgerStatus status_of(const LedgerParts& parts) {
     }
     if (agent->loading_bytes != 0)
       out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
+    if (!agent->starting.empty()) out.loading.push_back(fmt::format("agent {}: {}", id, agent->starting));
     if (!agent->checkpoint.trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->checkpoint.trouble));
     if (agent->checkpoint.lock_wanted != 0) ++out.lock_waits;
   }
@@ -48,6 +49,7 @@ LedgerStatus status_of(const LedgerParts& parts) {
     if (now - held.since > transcript_lock_timeout_ms)
       out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
   }
+  for (const auto& [path, why] : parts.readers.refused()) out.degraded.push_back(why);
   out.recovering.assign(parts.flusher.recovering().begin(), parts.flusher.recovering().end());
   return out;
 }

@@ -180,11 +180,17 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
 }  // namespace
 
 Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids,
-                                        const std::filesystem::path& logs) {
+                                        const std::filesystem::path& beside) {
   decide::FetchedIds out;
   std::error_code error;
   for (const std::string& id : ids)
-    out[id].log = !logs.empty() && std::filesystem::exists(logs / (id + ".jsonl"), error);
+    out[id].log = !beside.empty() && std::filesystem::exists(beside / store::log_file(id), error);
+  if (!beside.empty())
+    store::each_in(beside / "changes", [&](const std::filesystem::directory_entry& at) {
+      const std::string file = at.path().filename().string();
+      for (auto& [id, files] : out)
+        files.changes = files.changes || file == store::transcript_file(id, "") || store::topic_of_file(id, file);
+    });
   error.clear();
   std::filesystem::directory_iterator at(dir, error);
   if (error == std::errc::no_such_file_or_directory) return out;
@@ -207,13 +213,26 @@ Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const 
   return out;
 }
 
+std::unexpected<Problem> folder_is_gone(const std::filesystem::path& dir) {
+  return fail(Code::degraded,
+              fmt::format("its folder {} is gone, and it has sessions. The folder may be on a volume that is not "
+                          "mounted, so nothing is written there. Put the folder back, which is noticed by itself; or "
+                          "stop the daemon and run sessiond doctor --repair, which rebuilds what the journal has",
+                          dir.native()));
+}
+
+sessions::Patience store_patience(const config::Config& config) {
+  return {.unchanged = std::chrono::milliseconds(config.store.damage_after_ms)};
+}
+
 sessions::SessionsFile::Options store_options(const config::Config& config, const Paths& paths, const std::string& id) {
   const auto& lock = config.store.lock;
   return {.path = paths.store_file(id),
           .previous = paths.previous(id),
           .lock = {.timeout = lock_patience,
                    .poll_interval = std::chrono::milliseconds(lock.poll_interval_ms),
-                   .stale = std::chrono::milliseconds(lock.stale_ms)}};
+                   .stale = std::chrono::milliseconds(lock.stale_ms)},
+          .patience = store_patience(config)};
 }
 
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
@@ -228,9 +247,12 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
                 .exists = false};
   std::error_code error;
   loaded.exists = std::filesystem::exists(dir, error);
+  if (request.folder_gone == FolderGone::refuse && !loaded.exists)
+    return folder_is_gone(paths.store_file(id).parent_path());
   if (!loaded.file) {
     auto options = store_options(config, paths, id);
     options.history = std::move(request.history);
+    options.unfinished = std::move(request.unfinished);
     options.known = request.known_to != 0;
     loaded.file = std::make_shared<sessions::SessionsFile>(std::move(options));
   }
@@ -281,6 +303,8 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     loaded.state->runs.keep(config.work.runs.keep);
     find_files(*loaded.state, dir, std::move(records), store, paths.sessions_dir(id), left, nullptr);
     TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));
+  } else if (report.vanished && request.folder_gone == FolderGone::judge && !loaded.exists) {
+    return folder_is_gone(paths.store_file(id).parent_path());
   } else if (report.vanished) {
     loaded.repairs.push_back(about_vanished(*loaded.state, files));
   }

@@ -25,13 +25,22 @@ struct Generations {
   std::uint64_t previous = 0;  // the one before it
 };
 
+// What happens to an agent that has sessions and whose folder is gone.
+enum class FolderGone : std::uint8_t {
+  rebuild,  // it is made again, as a store that vanished
+  judge,    // if it has sessions it is refused: the folder may be on a volume that is not mounted
+  refuse,   // the same of an agent that is known to have some
+};
+
 // How an agent is to be loaded.
 struct LoadRequest {
-  std::shared_ptr<sessions::SessionsFile> file{};     // the agent's, if it was in memory before
-  std::shared_ptr<sessions::EntryHistory> history{};  // else of the one that left memory
-  std::uint64_t replay_from = 0;                      // of the journal; 0: the file has it all
-  std::uint64_t archived_from = UINT64_MAX;           // archives made since are read from the journal as well
+  std::shared_ptr<sessions::SessionsFile> file{};      // the agent's, if it was in memory before
+  std::shared_ptr<sessions::EntryHistory> history{};   // else of the one that left memory
+  std::shared_ptr<sessions::Unfinished> unfinished{};  // what earlier calls saw of a store that was not whole
+  std::uint64_t replay_from = 0;                       // of the journal; 0: the file has it all
+  std::uint64_t archived_from = UINT64_MAX;            // archives made since are read from the journal as well
   std::uint64_t known_to = 0;  // the file held everything up to here: if it is gone with sessions, that is damage
+  FolderGone folder_gone = FolderGone::rebuild;
   Generations generations{};
   BooksOnDisk books{};                               // that must be there
   const std::set<std::string, std::less<>>& staged;  // LedgerEnv::staged_before
@@ -47,14 +56,18 @@ struct Loaded {
   bool exists = false;                             // its folder, on disk
 };
 
+// `degraded`, says that the folder of an agent with sessions is gone, and what can be done.
+std::unexpected<Problem> folder_is_gone(const std::filesystem::path& dir);
+// How long a store that is not whole is waited for.
+sessions::Patience store_patience(const config::Config& config);
 sessions::SessionsFile::Options store_options(const config::Config& config, const Paths& paths,
                                               const std::string& agent);
 // While `adopting`, the content of a store that is seen for the first time is no foreign change.
 Result<Loaded> load_store(const config::Config& config, const Paths& paths, const journal::Journal& journal,
                           bool adopting, const std::string& agent, LoadRequest request);
 // Finds the files of some session ids by one listing of the folder.
-// `logs`: the folder of the logs; empty: they are not looked for.
+// `beside`: the folder of the folders beside it, logs and changes; empty: they are not looked at.
 Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const std::vector<std::string>& ids,
-                                        const std::filesystem::path& logs = {});
+                                        const std::filesystem::path& beside = {});
 
 }  // namespace sessiond::ledger

@@ -119,7 +119,7 @@ asio::awaitable<Result<void>> TranscriptFlusher::take_as_known(std::string agent
   const auto dir = env_.paths.root() / env_.paths.sessions_dir(agent);
   CO_TRY(co_await on_files([dir, agent, files](TranscriptFiles& all) -> Result<void> {
     for (const std::string& file : files) {
-      const auto status = store::stat_of(dir / file);
+      const auto status = store::stat_within(dir / file);
       if (!status) continue;
       TRY(all.projection().take_as_known(
           agent, {.file = file, .inode = status->st_ino, .size = static_cast<std::uint64_t>(status->st_size)}));

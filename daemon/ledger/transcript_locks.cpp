@@ -57,7 +57,7 @@ bool TranscriptLocks::ends_as_known(const decide::AgentState& state, const std::
   const std::string root = env_.paths.root().native() + '/';
   const std::string path = env_.paths.transcript(state.id(), file, root);
   struct stat status{};
-  const bool there = ::lstat(path.c_str(), &status) == 0;
+  const bool there = ::stat(path.c_str(), &status) == 0;  // a link is followed
   const std::uint64_t size = there ? static_cast<std::uint64_t>(status.st_size) : 0;
   const std::string_view below_root = std::string_view(path).substr(root.size());
   // Our lines that are not in the file yet do not count: its size is what we read, or what our last flush left.

@@ -27,6 +27,16 @@ std::shared_ptr<TranscriptReaders::OpenTranscript> TranscriptReaders::open(const
   return opened;
 }
 
+void TranscriptReaders::note_refusal(const std::string& path, const Problem* why) {
+  constexpr std::size_t most = 100;
+  if (why == nullptr || !why->lasting) {
+    if (!refused_.empty()) refused_.erase(path);
+    return;
+  }
+  if (refused_.size() < most && refused_.insert_or_assign(path, why->detail).second)
+    log::error("transcript_refused", {{"file", path}, {"error", why->detail}, {"next", "put the file itself there"}});
+}
+
 // Keeps what was indexed for the next start.
 void TranscriptReaders::save(transcripts::Transcript& transcript) {
   if (auto saved = transcript.save_sidecars(); !saved)

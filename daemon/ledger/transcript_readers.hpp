@@ -27,6 +27,10 @@ class TranscriptReaders {
   // Closes the transcripts of an agent that leaves memory (of one that stays: this one), except those that are being
   // read.
   void unload(const std::string& agent, std::string_view file = {});
+  // Notes that a transcript is refused until a person has changed something (Problem::lasting), or that it is not.
+  void note_refusal(const std::string& path, const Problem* why);
+  // Those that were refused at the last try, and why. At most some.
+  const std::map<std::string, std::string>& refused() const { return refused_; }
   // Notes that a transcript was used just now. read() does that itself.
   void touch(const std::string& agent, const std::string& file) { uses_.touch(agent, file, store::steady_ms()); }
   // Takes out those that were not used after `before`: LastUse::take_idle.
@@ -44,6 +48,7 @@ class TranscriptReaders {
   TranscriptFlusher& flusher_;
   std::map<std::string, std::shared_ptr<OpenTranscript>> open_{};  // by path; bounded
   LastUse uses_{};
+  std::map<std::string, std::string> refused_{};  // by path
 };
 
 template <class Call>
@@ -72,6 +77,7 @@ asio::awaitable<std::invoke_result_t<Call&, transcripts::Transcript&>> Transcrip
   };
   auto value = co_await pass(short_pass, short_pass);
   while (!value) value = co_await env_.long_passes.run(pass(slice, transcripts::Transcript::whole));
+  note_refusal(file_path(env_.paths, agent, file), value->has_value() ? nullptr : &value->error());
   runtime::post(*opened, save);  // behind the answer
   co_return std::move(*value);
 }

@@ -65,7 +65,7 @@ struct Blobs::Files {
   }
   // The same of one file.
   std::string look_at(const fs::path& path, const std::string& agent, const fs::path& store_file, bool again) {
-    const auto status = store::stat_of(path);
+    const auto status = store::stat_within(path);
     if (!status || !S_ISREG(status->st_mode)) return {};
     Known& file = known[path.native()];
     file.round = round;
@@ -86,7 +86,7 @@ struct Blobs::Files {
   static constexpr std::uint64_t overlap = policy::longest_name;
 
   static Result<void> read_lines(Known& into, const fs::path& path, const std::string& agent, std::uint64_t from) {
-    TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
+    TRY(const auto fd, store::open_within(path, O_RDONLY | O_NONBLOCK));
     const std::string file_name = path.filename().native();
     const BlobName name{.agent = agent, .name = session_of(file_name)};
     const auto by = name.name.empty()                                ? policy::NamedBy::either
@@ -117,7 +117,7 @@ struct Blobs::Files {
       take(text);
       return {};
     }
-    TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
+    TRY(const auto fd, store::open_within(path, O_RDONLY | O_NONBLOCK));
     TRY(const auto status, store::status_of(fd.get(), path.native()));
     const auto size = static_cast<std::uint64_t>(status.st_size);
     transcripts::LineReader lines(fd.get(), size, path.native());

@@ -12,7 +12,10 @@ std::string key_of(const StreamView& view) {
   for (const std::string& agent : who.agents) key.append(agent).append(1, ',');
   for (const std::string& part : {who.key_prefix, who.channel, who.key, view.scope.agent, view.scope.key})
     key.append(1, '\0').append(part);
-  return key.append(1, '\0').append(view.filter.json(view.scope));
+  return key.append(1, '\0')
+      .append(std::to_string(view.scope.after))
+      .append(1, '\0')
+      .append(view.filter.json(view.scope));
 }
 
 }  // namespace

@@ -36,12 +36,19 @@ bool Coalescer::add(Ephemeral event, std::chrono::milliseconds interval) {
   return true;
 }
 
-void Coalescer::drop_outdated(const std::vector<journal::Event>& committed) {
+void Coalescer::before(const std::vector<journal::Event>& committed) {
   if (waiting_.empty()) return;
+  bool at_once = false;
   for (const journal::Event& event : committed) {
-    if (event.envelope.type != journal::EventType::message_appended) continue;
-    std::erase_if(waiting_, [&](const Ephemeral& one) { return one.envelope.key == event.envelope.key; });
+    using enum journal::EventType;
+    if (event.envelope.type != message_appended && event.envelope.type != run_finished) continue;
+    const auto is_its = [&event](const Ephemeral& one) { return one.envelope.key == event.envelope.key; };
+    std::erase_if(waiting_, [&](const Ephemeral& one) { return one.type == session_typing && is_its(one); });
+    at_once = at_once || std::ranges::any_of(waiting_, is_its);
   }
+  if (!at_once) return;
+  timer_.cancel();
+  send_waiting();
 }
 
 void Coalescer::send_waiting() {

@@ -31,8 +31,9 @@ class Coalescer {
   // until then are sent as one: the texts of a run are joined, repeated typing is sent once. False: too many wait, and
   // the event is dropped.
   bool add(Ephemeral event, std::chrono::milliseconds interval);
-  // Drops the events that wait for sessions to which a message was committed: typing is over.
-  void drop_outdated(const std::vector<journal::Event>& committed);
+  // A message of a session, or the end of its run, was committed: drops its typing that waits, which is over, and sends
+  // its pieces of a reply at once, since they come before.
+  void before(const std::vector<journal::Event>& committed);
 
  private:
   void send_waiting();

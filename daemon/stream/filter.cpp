@@ -142,6 +142,7 @@ bool StreamView::shows_all() const {
 bool StreamView::shows(const journal::Envelope& event) const {
   if (!scope.agent.empty() && event.agent != scope.agent) return false;
   if (!scope.key.empty() && event.key != scope.key) return false;
+  if (event.seq <= scope.after && event.seq != 0) return false;  // 0: it is not stored, and of now
   return filter.matches(event) && sees(event);
 }
 

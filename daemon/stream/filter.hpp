@@ -20,6 +20,8 @@ namespace sessiond::stream {
 struct StreamScope {
   std::string agent{};
   std::string key{};
+  // Of a session whose id was purged before: the purge. Nothing up to it is the session's.
+  std::uint64_t after = 0;
 };
 
 // The query's deliver, types, agent, keyPrefix, channel and topic. One that is absent or empty restricts nothing, but

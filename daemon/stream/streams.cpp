@@ -79,7 +79,7 @@ void Streams::each_hub(const Call& call) {
 }
 
 void Streams::deliver(std::vector<journal::Event> events) {
-  ephemeral_.drop_outdated(events);
+  ephemeral_.before(events);
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   tail_.push(batch);
   each_hub([batch](Hub& hub) { hub.deliver(batch); });
@@ -87,7 +87,7 @@ void Streams::deliver(std::vector<journal::Event> events) {
 }
 
 void Streams::pass_on(std::vector<journal::Event> events) {
-  ephemeral_.drop_outdated(events);
+  ephemeral_.before(events);
   const auto batch = std::make_shared<const StreamBatch>(context_.journal.epoch(), std::move(events));
   each_hub([batch](Hub& hub) { hub.publish(batch); });
 }
@@ -99,6 +99,8 @@ void Streams::publish(Ephemeral event) {
 asio::awaitable<Result<Subscription>> Streams::subscribe(const http::Request& request, StreamScope scope) {
   CO_TRY(auto options, stream_options(request, settings_.heartbeat_ms));
   CO_TRY(auto asked, asked_position(request));
+  if (asked && asked->seq < scope.after && asked->epoch == ledger_.parts().commits.journal().epoch())
+    co_return fail(Code::bad_cursor, "the session of this position was purged; another one has its id");
   CO_TRY(auto filter, EventFilter::parse(request));
   // A client may ask for the position of a reply that it got before the event was durable (202). Such a position is
   // ahead of the tail only for a moment, so it is waited for.

@@ -158,6 +158,7 @@ class Checker {
         at_ = begin + *bad;
         return void(stop("not UTF-8"));
       }
+      if (options_.line_ends != nullptr && has_line_ends(text_.substr(begin, at_ - begin))) *options_.line_ends = true;
     }
     ++at_;
   }

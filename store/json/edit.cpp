@@ -51,12 +51,16 @@ void append_quoted_utf8(std::string& out, std::string_view text) {
   while (at < text.size()) {
     const auto c = static_cast<unsigned char>(text[at]);
     const std::size_t length = c < 0x80 ? (c >= 0x20 && c != '"' && c != '\\') : store::utf8_sequence(text, at);
-    if (length != 0) {
+    const std::string_view line_end = length < 2 ? std::string_view() : line_end_escape(text, at);
+    if (length != 0 && line_end.empty()) {
       at += length;
       continue;
     }
     out.append(text, plain, at - plain);
-    if (c >= 0x80) {
+    if (!line_end.empty()) {
+      out += line_end;
+      at += length - 1;
+    } else if (c >= 0x80) {
       out += "\xEF\xBF\xBD";
     } else {
       std::array<char, most_escaped> escape{};

@@ -27,6 +27,7 @@ struct CheckOptions {
   std::size_t max_depth = 64;  // of arrays and objects within each other; for foreign files: foreign_depth
   bool unique_names = false;   // refuse duplicate member names; for request bodies
   bool utf8 = false;           // refuse bytes that are not UTF-8; for request bodies
+  bool* line_ends = nullptr;   // with utf8: set to true when escape_line_ends() would change the text
 };
 inline constexpr std::size_t foreign_depth = 4096;
 
@@ -104,7 +105,12 @@ std::optional<std::string> as_string(std::string_view value);  // lone surrogate
 // are U+FFFD. Whatever leaves the daemon is like this, but for what is promised byte by byte: a transcript's file,
 // view=raw, backups. Returns `text`, or `held` with the mended text.
 std::string_view as_sent(std::string_view text, std::string& held);
-void mend_surrogates(std::string& text);                     // only these
+void mend_surrogates(std::string& text);  // only these
+// Some readers of lines also end a line at U+0085, U+2028 and U+2029. No line that the daemon makes has one as it is:
+// append_quoted() writes it as an escape (\u2028), and so does this in JSON that a client or a foreign program made,
+// where it can stand in a string only.
+bool has_line_ends(std::string_view text);
+void escape_line_ends(std::string& text);
 std::optional<std::int64_t> as_int(std::string_view value);  // integral numbers also as 1e3 or 5.0, if exact
 std::optional<bool> as_bool(std::string_view value);
 std::optional<double> as_double(std::string_view value);

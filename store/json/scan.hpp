@@ -21,6 +21,14 @@ inline char meant_by_escape(char name) {
   return known == std::string_view::npos ? name : escaped[known];
 }
 
+// The escape of the line end at `at` that some readers of lines know beside \n and \r; empty: there is none.
+inline std::string_view line_end_escape(std::string_view text, std::size_t at) {
+  const std::string_view bytes = text.substr(at, 3);
+  if (bytes.starts_with("\xC2\x85")) return "\\u0085";
+  if (bytes == "\xE2\x80\xA8") return "\\u2028";
+  return bytes == "\xE2\x80\xA9" ? "\\u2029" : std::string_view();
+}
+
 // Inside a string: the first quote, backslash or control character at or after `at`; text.size() when there is none.
 // Sets `high` when it passed bytes outside ASCII; perhaps also when there are some just before `at` or behind the
 // result.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "store/json/raw_json.hpp"
+#include "store/json/scan.hpp"
 #include "store/utf8.hpp"
 
 namespace sessiond::json {
@@ -27,7 +28,35 @@ std::size_t next_alone(std::string_view text, std::size_t from) {
   return std::string_view::npos;
 }
 
+std::size_t next_line_end(std::string_view text, char lead, std::size_t at) {
+  for (at = text.find(lead, at); at != std::string_view::npos; at = text.find(lead, at + 1))
+    if (!line_end_escape(text, at).empty()) return at;
+  return std::string_view::npos;
+}
+
+constexpr std::string_view leads = "\xE2\xC2";  // the first bytes of line ends
+
 }  // namespace
+
+bool has_line_ends(std::string_view text) {
+  return std::ranges::any_of(leads,
+                             [text](char lead) { return next_line_end(text, lead, 0) != std::string_view::npos; });
+}
+
+void escape_line_ends(std::string& text) {
+  if (!has_line_ends(text)) return;
+  std::string out;
+  out.reserve(text.size() + 64);
+  std::size_t plain = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::string_view escape = leads.contains(text[at]) ? line_end_escape(text, at) : std::string_view();
+    if (escape.empty()) continue;
+    out.append(text, plain, at - plain).append(escape);
+    at += text[at] == leads[0] ? 2 : 1;
+    plain = at + 1;
+  }
+  text = std::move(out.append(text, plain));
+}
 
 void mend_surrogates(std::string& text) {
   for (std::size_t at = next_alone(text, 0); at != std::string::npos; at = next_alone(text, at + 6))

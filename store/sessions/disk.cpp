@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <functional>
 
 #include "store/try.hpp"
 
@@ -50,36 +51,45 @@ Stamp stamp_of(const struct stat& status) {
   return {id.inode, id.mtime_ns, id.size};
 }
 
-Result<StoreRead> read_store(const fs::path& path) {
+Result<StoreRead> read_open_store(int fd, const fs::path& path, std::string& text) {
   StoreRead read;
   constexpr int tries = 5;
   for (int turn = 0; turn < tries; ++turn) {
-    auto fd = store::open_file(path, O_RDONLY | O_NONBLOCK);
-    if (!fd) {
-      if (fd.error().code == Code::not_found) return StoreRead{};
-      Problem why = store::in_the_way(path, std::move(fd.error()));
-      why.code = Code::degraded;
-      return std::unexpected(std::move(why));
-    }
-    TRY(const auto before, store::status_of(fd->get(), path.native()));
+    TRY(const auto before, store::status_of(fd, path.native()));
     if (!S_ISREG(before.st_mode))
       return std::unexpected(
           store::in_the_way(path, {.code = Code::degraded, .detail = path.native() + " is not a regular file"}));
-    auto text = store::read_at(fd->get(), 0, static_cast<std::size_t>(before.st_size), path.native());
-    if (!text) return fail(Code::degraded, std::move(text.error().detail));
-    TRY(const auto after, store::status_of(fd->get(), path.native()));
+    auto bytes = store::read_at(fd, 0, static_cast<std::size_t>(before.st_size), path.native());
+    if (!bytes) return fail(Code::degraded, std::move(bytes.error().detail));
+    text = std::move(*bytes);
+    TRY(const auto after, store::status_of(fd, path.native()));
     if (stamp_of(before) != stamp_of(after) && turn + 1 < tries) continue;  // it was rewritten meanwhile
-    read.snapshot = snapshot_of(std::move(*fd), before);
-    auto entries = parse_store(*text, read.oddities);
-    if (entries) {
-      read.kind = StoreRead::Kind::good;
-      read.entries = std::move(*entries);
-    } else {
-      read.kind = StoreRead::Kind::damaged;
-      read.damage = text->empty() ? "it is empty" : entries.error().detail;
-    }
+    read.snapshot = snapshot_of({}, before);
     break;
   }
+  auto entries = parse_store(text, read.oddities);
+  if (entries) {
+    read.kind = StoreRead::Kind::good;
+    read.entries = std::move(*entries);
+  } else {
+    read.kind = StoreRead::Kind::damaged;
+    read.damage = text.empty() ? "it is empty" : entries.error().detail;
+    read.content_hash = std::hash<std::string_view>{}(text);
+  }
+  return read;
+}
+
+Result<StoreRead> read_store(const fs::path& path) {
+  auto fd = store::open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) {
+    if (fd.error().code == Code::not_found) return StoreRead{};
+    Problem why = store::in_the_way(path, std::move(fd.error()));
+    why.code = Code::degraded;
+    return std::unexpected(std::move(why));
+  }
+  std::string text;
+  TRY(auto read, read_open_store(fd->get(), path, text));
+  read.snapshot.fd = std::move(*fd);
   return read;
 }
 
@@ -195,9 +205,14 @@ Result<void> move_file(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-Result<fs::path> set_aside(const fs::path& from, const fs::path& store) {
+fs::path name_aside(const fs::path& store) {
   fs::path name = store;
   name += ".corrupt." + store::time_for_names();
+  return name;
+}
+
+Result<fs::path> set_aside(const fs::path& from, const fs::path& store) {
+  fs::path name = name_aside(store);
   const fs::path first = name;
   while (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), RENAME_NOREPLACE) != 0) {
     const int error = errno;

@@ -49,9 +49,13 @@ struct StoreRead {
   Snapshot snapshot{};
   std::vector<NamedEntry> entries{};
   std::vector<std::string> oddities{};
-  std::string damage{};  // what is wrong, if damaged
+  std::string damage{};            // what is wrong, if damaged
+  std::uint64_t content_hash = 0;  // of the text, if damaged
 };
-// Reads a store. If it is rewritten in place meanwhile, reads again.
+// Reads an open file, without the descriptor in the snapshot. If it is rewritten meanwhile, reads again; `text` is what
+// was read last.
+Result<StoreRead> read_open_store(int fd, const std::filesystem::path& path, std::string& text);
+// Opens and reads a store.
 Result<StoreRead> read_store(const std::filesystem::path& path);
 
 struct StoreNote {
@@ -81,7 +85,9 @@ void apply_changes(std::vector<NamedEntry>& base, const std::vector<NamedEntry>&
 
 // Renames, or copies if that crosses file systems. Replaces `to`.
 Result<void> move_file(const std::filesystem::path& from, const std::filesystem::path& to);
-// Moves a damaged store to <store>.corrupt.<time>. Returns the new name.
+// The name that a damaged store gets now: <store>.corrupt.<time>.
+std::filesystem::path name_aside(const std::filesystem::path& store);
+// Moves a damaged store to a name of its own, as name_aside. Returns the new name.
 Result<std::filesystem::path> set_aside(const std::filesystem::path& from, const std::filesystem::path& store);
 // Makes `name` a hard link to the open file. Returns false if the file system cannot; `name` then does not exist.
 bool link_open_file(int fd, const std::filesystem::path& name);

@@ -9,6 +9,7 @@
 
 #include "store/sessions/disk.hpp"
 #include "store/sessions/entry_history.hpp"
+#include "store/sessions/left_files.hpp"
 
 namespace sessiond::sessions {
 
@@ -19,7 +20,9 @@ struct SessionsFile::Impl {
       : options(std::move(given)),
         files(options.previous),
         exchange(options.exchange),
-        history(options.history ? options.history : std::make_shared<EntryHistory>()) {}
+        history(options.history ? options.history : std::make_shared<EntryHistory>()),
+        unfinished(options.unfinished ? options.unfinished : std::make_shared<Unfinished>(options.patience)),
+        left(options.patience) {}
 
   Options options;
   GenerationFiles files;
@@ -31,27 +34,38 @@ struct SessionsFile::Impl {
   Snapshot snapshot;                      // the file of the base, or the damaged one that is there now
   std::string
       damage;  // why `snapshot` cannot be the base; the next checkpoint moves it to .corrupt. "": it is the base
-  // A foreign version that an exchange brought out and that could not be read yet. It is at `path`, and the note names
-  // it. Nothing is written before it is handled. `base`: the version that it had replaced.
-  struct Left {
+  std::shared_ptr<Unfinished> unfinished;  // the file at the store's place, if it was not whole
+  LeftFiles left;                          // files that checkpoints took out of it
+  // A foreign version that an exchange brought out and that could not be read yet, or was not whole. It is at `path`,
+  // and the note names it. Nothing is written before it is handled. `base`: the version that it had replaced.
+  struct CameOut {
     std::filesystem::path path;
     std::vector<NamedEntry> base;
+    Unfinished unfinished;
     int tries = 0;
   };
-  std::optional<Left> came_out;
+  std::optional<CameOut> came_out;
   std::optional<lock::FileLock> held;  // by hold_if_free()
   std::vector<std::string> repairs;
   std::vector<lock::Eviction> evictions;
 
-  // Tells whether the file is still the one of `snapshot`.
+  // Returns whether the file is still the one of `snapshot`.
   bool unchanged() const;
+  // Returns whether the file of `snapshot` may be written again: a damaged one only when nobody writes it any more.
+  bool is_settled() const { return damage.empty() || damage == vanished || unfinished->is_damage(); }
+  Problem busy() const;  // while it is not
   // Makes `theirs` the base and returns what that changed. Equal entries stay shared.
   ForeignChange adopt(StoreRead theirs);
-  // Reads a file that is not `snapshot`. If it is damaged or gone, only notes that; the base stays.
+  // Reads a file that is not `snapshot`, or was not whole. If it is damaged or gone, only notes that; the base stays.
   Result<ForeignChange> reread();
+  Result<std::optional<ForeignChange>> poll();
+  // Returns what foreign programs made of a file that has left the store's place.
+  std::optional<ForeignChange> look_at_left();
 
   // load.cpp
   Result<LoadReport> load();
+  // Called with a file that is not whole: `starting` until it is damage.
+  Result<void> wait_until_damage(const StoreRead& read) const;
   Result<void> settle(StoreNote& note);
   void rebuild(LoadReport& report);
   Result<void> adopt_first();
@@ -70,10 +84,12 @@ struct SessionsFile::Impl {
   Result<Temp> write_temp(const std::vector<NamedEntry>& changes);
   Result<Placed> place(Temp& temp);
   Result<Placed> place_by_rename(Temp& temp);
-  // Puts the file that an exchange brought out where it belongs. Returns what it changed, compared with `before`.
-  Result<ForeignChange> keep_old(const std::filesystem::path& old, bool is_foreign,
-                                 const std::vector<NamedEntry>& before);
-  Result<void> put_aside(const std::filesystem::path& damaged, std::string_view why);
+  // Puts the file that an exchange brought out, the one of `snapshot`, where it belongs.
+  Result<void> keep_old(const std::filesystem::path& old);
+  // The same of a foreign version, `came_out`. Returns what it changed. lock_timeout while it is not whole.
+  Result<ForeignChange> keep_came_out();
+  // `back`: as for LeftFiles::add.
+  Result<void> put_aside(const std::filesystem::path& damaged, std::string_view why, std::vector<NamedEntry> back = {});
   Result<void> sync_dirs() const;
 };
 

@@ -57,6 +57,17 @@ std::optional<Entries> SessionsFile::Impl::last_written(const Snapshot& other_th
   return std::move(read->entries);
 }
 
+Result<void> SessionsFile::Impl::wait_until_damage(const StoreRead& read) const {
+  unfinished->saw(read);
+  if (unfinished->is_damage()) return {};
+  Problem why{.code = Code::starting,
+              .detail = fmt::format("{} is not whole ({}): a foreign program may be writing it in place. It counts as "
+                                    "damaged when it has not changed for store.damageAfterMs ({} ms)",
+                                    options.path.native(), read.damage, options.patience.unchanged.count()),
+              .retry_after_s = 1};
+  return std::unexpected(std::move(why));
+}
+
 // Ends the last checkpoint. The note names its temp file: if that still exists, the checkpoint was killed.
 Result<void> SessionsFile::Impl::settle(StoreNote& note) {
   if (note.temp.empty() || fs::path(note.temp).filename() != note.temp) return {};
@@ -73,7 +84,9 @@ Result<void> SessionsFile::Impl::settle(StoreNote& note) {
     return {};
   }
   // The exchange was made, and this is the file that it brought out.
-  if (!good_store(temp)) {
+  const auto read = read_store(temp);
+  if (!read || read->kind != StoreRead::Kind::good) {
+    if (read) TRY(wait_until_damage(*read));
     TRY(put_aside(temp, "found at the last exchange"));
   } else {
     const bool ours = note.current && stamp_of(*left) == *note.current;
@@ -179,6 +192,7 @@ bool SessionsFile::untouched(const Options& options) {
 
 Result<LoadReport> SessionsFile::Impl::load() {
   LoadReport report;
+  const std::vector<NamedEntry> earlier = loaded && !left.empty() ? base : std::vector<NamedEntry>{};
   lock::remove_left_lock_names(options.path.parent_path());
   lock::evict_gone(options.path, evictions);  // such as our own, of a daemon that was killed
   std::optional<StoreNote> note = read_note(files.note);
@@ -188,6 +202,11 @@ Result<LoadReport> SessionsFile::Impl::load() {
   report.first = !note && !store::stat_of(files.current) && !store::stat_of(files.previous);
 
   TRY(auto read, read_store(options.path));
+  if (read.kind == StoreRead::Kind::damaged) {
+    TRY(wait_until_damage(read));
+  } else {
+    unfinished->forget();
+  }
   for (const std::string& oddity : read.oddities) {
     report.repairs.push_back(fmt::format("{}: {}", options.path.native(), oddity));
   }
@@ -210,6 +229,8 @@ Result<LoadReport> SessionsFile::Impl::load() {
   }
   for (std::string& repair : repairs) report.repairs.push_back(std::move(repair));
   repairs.clear();
+  if (!loaded) left.clear();  // of the last checkpoint of another process: what it was made from is not known
+  if (!left.empty()) left.base_changed(differences(base, earlier));
   loaded = true;
   return report;
 }

@@ -18,6 +18,7 @@ bool SessionsFile::Impl::unchanged() const {
 }
 
 ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
+  if (!left.empty()) left.base_changed(differences(theirs.entries, base));
   ForeignChange change = history->diff(base, theirs.entries);
   history->replaced(base, theirs.entries);
   const EntryIndex known = index_by_key(base);
@@ -31,30 +32,77 @@ ForeignChange SessionsFile::Impl::adopt(StoreRead theirs) {
   return change;
 }
 
+Problem SessionsFile::Impl::busy() const {
+  return {.code = Code::lock_timeout,
+          .detail = fmt::format("{} is not whole ({}): a foreign program may be writing it in place",
+                                options.path.native(), damage),
+          .retry_after_s = 1};
+}
+
 Result<ForeignChange> SessionsFile::Impl::reread() {
   TRY(auto theirs, read_store(options.path));
-  if (theirs.kind == StoreRead::Kind::good) return adopt(std::move(theirs));
+  // An empty object may be the first thing that a program writes into a file that it fills later.
+  const bool emptied = theirs.kind == StoreRead::Kind::good && theirs.entries.empty() && !base.empty() && snapshot.fd &&
+                       theirs.snapshot.device == snapshot.device && theirs.snapshot.id.inode == snapshot.id.inode;
+  if (emptied) {
+    unfinished->saw(theirs);
+    theirs.damage = "all sessions were taken out of it";
+  }
+  if (theirs.kind == StoreRead::Kind::good && (!emptied || unfinished->is_damage())) {
+    unfinished->forget();
+    return adopt(std::move(theirs));
+  }
   // A store that is gone or damaged does not mean that all its sessions were deleted.
   damage = theirs.kind == StoreRead::Kind::absent ? vanished : theirs.damage;
+  if (theirs.kind == StoreRead::Kind::damaged) unfinished->saw(theirs);
   snapshot = std::move(theirs.snapshot);
   return ForeignChange{};
+}
+
+std::optional<ForeignChange> SessionsFile::Impl::look_at_left() {
+  if (left.empty()) return {};
+  LeftFiles::Look seen = left.look(base);
+  for (const std::string& text : seen.damaged) {
+    const std::filesystem::path name = name_aside(options.path);
+    const auto kept = store::replace_file(name, text);
+    repairs.push_back(fmt::format("a foreign program began to write an earlier {} and did not end: {}",
+                                  options.path.native(),
+                                  kept ? "what it wrote is now " + name.filename().native() : kept.error().detail));
+  }
+  if (!seen.finished) return {};
+  ForeignChange change = history->diff(seen.finished->before, seen.finished->theirs);
+  // What changed since it left is not deleted by who did not know that.
+  const EntryIndex before = index_by_key(seen.finished->before);
+  const EntryIndex now = index_by_key(base);
+  std::erase_if(change.deleted, [&](const std::string& key) {
+    const auto was = before.find(key);
+    const auto is = now.find(key);
+    return was != before.end() && is != now.end() && !json::same(*was->second->entry, *is->second->entry);
+  });
+  return change;
+}
+
+Result<std::optional<ForeignChange>> SessionsFile::Impl::poll() {
+  if (auto change = look_at_left(); change && !change->empty()) return change;
+  const bool as_it_was = unchanged();
+  if (as_it_was && damage.empty()) return std::nullopt;
+  if (as_it_was && is_settled()) {
+    auto repaired = checkpoint({});
+    if (!repaired && repaired.error().code == Code::lock_timeout) return std::nullopt;  // at the next poll
+    if (!repaired) return std::unexpected(repaired.error());
+    return std::move(repaired->foreign);
+  }
+  if (as_it_was && !unfinished->is_due()) return std::nullopt;
+  TRY(auto change, reread());
+  if (change.empty()) return std::nullopt;
+  return std::move(change);
 }
 
 Result<LoadReport> SessionsFile::load() { return impl_->load(); }
 
 Result<std::optional<ForeignChange>> SessionsFile::poll() {
   if (!impl_->loaded) return fail(Code::internal, "poll before load");
-  if (impl_->unchanged()) {
-    if (impl_->damage.empty()) return std::nullopt;
-    // Damaged, and unchanged since the last poll: no program is still writing it.
-    auto repaired = impl_->checkpoint({});
-    if (!repaired && repaired.error().code == Code::lock_timeout) return std::nullopt;  // at the next poll
-    if (!repaired) return std::unexpected(repaired.error());
-    return std::move(repaired->foreign);
-  }
-  TRY(auto change, impl_->reread());
-  if (change.empty()) return std::nullopt;
-  return std::move(change);
+  return impl_->poll();
 }
 
 Result<CheckpointResult> SessionsFile::checkpoint(const std::vector<NamedEntry>& changes) {
@@ -82,7 +130,13 @@ void SessionsFile::accept_absent() {
   impl_->damage.clear();
 }
 
-bool SessionsFile::damaged() const { return !impl_->damage.empty(); }
+std::optional<std::chrono::milliseconds> SessionsFile::look_again_in() const {
+  constexpr std::chrono::milliseconds soon{100};
+  constexpr std::chrono::milliseconds later{500};
+  if (!impl_->damage.empty() || impl_->came_out || impl_->left.is_pressing()) return soon;
+  if (!impl_->left.empty()) return later;
+  return {};
+}
 
 std::vector<lock::Eviction> SessionsFile::take_evictions() { return std::exchange(impl_->evictions, {}); }
 

@@ -18,6 +18,7 @@
 #include "store/json/raw_json.hpp"
 #include "store/lock/lock.hpp"
 #include "store/problem.hpp"
+#include "store/sessions/unfinished.hpp"
 
 namespace sessiond::sessions {
 
@@ -90,6 +91,9 @@ class SessionsFile {
     bool known = false;    // the journal knows the agent, so a missing store is damage
     // history() of the object that had this store before: foreign programs may still write what they read then.
     std::shared_ptr<EntryHistory> history{};
+    Patience patience{};  // with a file that a foreign program may be writing in place
+    // What earlier objects saw of a file that was not whole, so that a load that is tried again goes on waiting.
+    std::shared_ptr<Unfinished> unfinished{};
   };
   explicit SessionsFile(Options options);
   ~SessionsFile();
@@ -99,16 +103,20 @@ class SessionsFile {
   static bool untouched(const Options& options);
   // Reads the store. Must be called before poll and checkpoint. An absent store is empty if it is new to us;
   // otherwise it is damaged, like one that is not a JSON object: the last generation is read, and the first checkpoint
-  // moves the file to sessions.json.corrupt.<time>. `degraded` if something else has its name and cannot be read.
+  // moves the file to sessions.json.corrupt.<time>. `degraded` if something else has its name and cannot be read;
+  // `starting` while a foreign program may be writing it in place: nothing was written, call it again.
   Result<LoadReport> load();
   // To be called after a load that found the store gone, if the journal says that it had no sessions.
   void accept_absent();
-  bool damaged() const;  // at the last load or poll; if the next poll finds it unchanged, it repairs it
+  // Returns after how long poll should be called again, because a foreign program may be writing the file, or one that
+  // a checkpoint took out of its place; or because it is damaged, which the next poll repairs. Nothing: it need not.
+  std::optional<std::chrono::milliseconds> look_again_in() const;
   // Returns what foreign programs changed in the file since we read or wrote it, and makes that the base. Costs one
-  // stat if the file is unchanged.
+  // stat if the file is unchanged. While the file is not whole (unfinished.hpp) the base stays. Also returns what they
+  // changed in a file that a checkpoint took out of its place (left_files.hpp).
   Result<std::optional<ForeignChange>> poll();
   // Writes base + changes: entries keep their order, new ones come last. lock_timeout if a foreign program holds the
-  // lock for longer than `lock.timeout`; then nothing has changed.
+  // lock for longer than `lock.timeout`, or may be writing the file in place; then nothing has changed.
   Result<CheckpointResult> checkpoint(const std::vector<NamedEntry>& changes);
   // The same, but fails with lock_timeout at once, before it writes anything, if the lock is held.
   Result<CheckpointResult> checkpoint_if_free(const std::vector<NamedEntry>& changes);

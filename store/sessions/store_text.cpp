@@ -138,6 +138,22 @@ void each_sealed_member(const NamedEntry& entry, const std::function<void(std::s
       call(member.value);
 }
 
+namespace {
+
+// Foreign programs write ends of lines as they are (json::escape_line_ends).
+void append_entry(std::string& out, std::string_view entry) {
+  out += ": ";
+  if (!json::has_line_ends(entry)) {
+    out += entry;
+    return;
+  }
+  std::string escaped(entry);
+  json::escape_line_ends(escaped);
+  out += escaped;
+}
+
+}  // namespace
+
 void append_store_line(std::string& out, const NamedEntry& entry, bool first) {
   out += first ? "\n" : ",\n";
   if (entry.raw_name.empty()) {
@@ -148,10 +164,10 @@ void append_store_line(std::string& out, const NamedEntry& entry, bool first) {
   if ((!entry.stored || entry.seal_again) && seal::on()) {
     NamedEntry sealed{.key = entry.key, .entry = entry.entry};
     seal_entry(sealed);
-    out.append(": ").append(sealed.stored ? *sealed.stored : *entry.entry);
+    append_entry(out, sealed.stored ? *sealed.stored : *entry.entry);
     return;
   }
-  out.append(": ").append(entry.stored ? *entry.stored : *entry.entry);
+  append_entry(out, entry.stored ? *entry.stored : *entry.entry);
 }
 
 std::string format_store(const std::vector<NamedEntry>& entries) {

@@ -120,28 +120,43 @@ Result<SessionsFile::Impl::Placed> SessionsFile::Impl::place_by_rename(Temp& tem
   return Placed::done;
 }
 
-Result<void> SessionsFile::Impl::put_aside(const fs::path& damaged, std::string_view why) {
+Result<void> SessionsFile::Impl::put_aside(const fs::path& damaged, std::string_view why,
+                                           std::vector<NamedEntry> back) {
   TRY(auto aside, set_aside(damaged, options.path));
+  if (auto file = store::open_file(aside, O_RDONLY | O_NONBLOCK))
+    left.add(std::move(*file), false, true, std::move(back));
   repairs.push_back(
       fmt::format("{} was damaged ({}): it was moved to {}", options.path.native(), why, aside.filename().native()));
   return {};
 }
 
-Result<ForeignChange> SessionsFile::Impl::keep_old(const fs::path& old, bool is_foreign,
-                                                   const std::vector<NamedEntry>& before) {
+Result<void> SessionsFile::Impl::keep_old(const fs::path& old) {
+  if (!store::stat_of(old)) return {};
+  if (!damage.empty()) return put_aside(old, damage);
+  if (auto file = store::open_file(old, O_RDONLY | O_NONBLOCK)) left.add(std::move(*file), true, false);
+  return move_file(old, files.previous);
+}
+
+Result<ForeignChange> SessionsFile::Impl::keep_came_out() {
   ForeignChange change;
+  const fs::path& old = came_out->path;
   if (!store::stat_of(old)) return change;
-  std::string why = damage;
-  if (is_foreign) {
-    TRY(auto theirs, read_store(old));
-    why = theirs.damage;
-    if (theirs.kind == StoreRead::Kind::good) change = history->diff(before, theirs.entries);
+  TRY(auto theirs, read_store(old));
+  if (theirs.kind == StoreRead::Kind::damaged) {
+    came_out->unfinished.saw(theirs);
+    if (!came_out->unfinished.is_damage())
+      return fail(Code::lock_timeout, fmt::format("{} is not whole ({}): a foreign program may be writing it in place",
+                                                  old.native(), theirs.damage));
+    TRY(put_aside(old, theirs.damage, differences(base, came_out->base)));
+    return change;
   }
-  const auto kept = !why.empty() ? put_aside(old, why) : move_file(old, is_foreign ? files.foreign : files.previous);
-  if (kept) return change;
-  if (!is_foreign || !why.empty()) return std::unexpected(kept.error());
+  if (theirs.kind == StoreRead::Kind::good) {
+    change = history->diff(came_out->base, theirs.entries);
+    left.add(std::move(theirs.snapshot.fd), true, false, differences(base, theirs.entries));
+  }
   // The file is needed only after a crash before the change is committed.
-  repairs.push_back(fmt::format("a foreign version stays at {}: {}", old.native(), kept.error().detail));
+  if (const auto kept = move_file(old, files.foreign); !kept)
+    repairs.push_back(fmt::format("a foreign version stays at {}: {}", old.native(), kept.error().detail));
   return change;
 }
 
@@ -168,10 +183,11 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
   CheckpointResult result;
   if (came_out) {
     constexpr int most_tries = 10;
-    auto change = keep_old(came_out->path, true, came_out->base);
-    if (!change && ++came_out->tries < most_tries) return std::unexpected(change.error());
+    auto change = keep_came_out();
+    const bool wait = !change && (change.error().code == Code::lock_timeout || ++came_out->tries < most_tries);
+    if (wait) return std::unexpected(change.error());
     if (!change) {  // it is kept and reported, so that the store can be written again
-      TRY(put_aside(came_out->path, change.error().detail));
+      TRY(put_aside(came_out->path, change.error().detail, differences(base, came_out->base)));
       change = ForeignChange{};
     }
     came_out.reset();
@@ -179,6 +195,15 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
       result.foreign = std::move(*change);
       return result;
     }
+  }
+  if (!is_settled()) {
+    if (unchanged() && !unfinished->is_due()) return std::unexpected(busy());
+    TRY(auto change, reread());
+    if (!change.empty()) {
+      result.foreign = std::move(change);
+      return result;
+    }
+    if (!is_settled()) return std::unexpected(busy());
   }
   constexpr int rounds = 20;
   for (int round = 0; round < rounds; ++round) {
@@ -198,6 +223,7 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     if (!unchanged()) {
       if (taken) taken->release();
       TRY(auto change, reread());
+      if (!is_settled()) return std::unexpected(busy());
       if (change.empty()) continue;  // only the layout changed, or it is damaged: the next round moves it aside
       result.foreign = std::move(change);
       result.took = Clock::now() - begin;
@@ -213,8 +239,14 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
       continue;
     }
     // Now the store is ours, whatever fails: the base becomes it, and a repeated call writes the same again.
-    auto foreign = keep_old(temp.path, *placed == Placed::foreign, base);
-    if (!foreign && *placed == Placed::foreign) came_out = Left{.path = temp.path, .base = base};
+    Result<ForeignChange> foreign;
+    if (*placed == Placed::foreign) {
+      came_out.emplace(temp.path, base, Unfinished(options.patience));
+      foreign = keep_came_out();
+      if (foreign) came_out.reset();
+    } else if (auto kept = keep_old(temp.path); !kept) {
+      foreign = std::unexpected(kept.error());
+    }
     store::fault_point("checkpoint.old_kept");
     if (*placed == Placed::done && foreign) {
       link_open_file(temp.snapshot.fd.get(), files.current);
@@ -226,11 +258,13 @@ Result<CheckpointResult> SessionsFile::Impl::checkpoint(const std::vector<NamedE
     if (taken) taken->release();
     store::fault_point("checkpoint.released");
     history->changed(base, changes);
+    left.base_changed(undoing(base, changes));
     apply_changes(base, changes);
     snapshot = std::move(temp.snapshot);
     if (damage == vanished)
       repairs.push_back(fmt::format("{} had vanished and was written again", options.path.native()));
     damage.clear();
+    unfinished->forget();
     temp.path.clear();  // if the file that came out still has this name, the next start finds it by the note
     if (!foreign) return std::unexpected(foreign.error());
     if (!foreign->empty()) result.foreign = std::move(*foreign);

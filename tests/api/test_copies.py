@@ -342,3 +342,73 @@ class Copies(Case):
         eventually(lambda: keys(new) == {self.key, fork}, what="both are found")
         self.change("deletes", "m1")
         self.assertEqual(keys(new), set())
+
+
+USAGE = {"input": 50, "output": 10, "cacheRead": 900, "cacheWrite": 40}
+TOTALS = {"input": 50, "output": 10, "total": 1000}
+
+
+class Tokens(Case):
+    """What a copy, an archive or an import says of tokens: sums in usageTotals, the present context where it is shared."""
+
+    config = {"store": {"mode": "shared"}}
+
+    def replied(self, api=None):
+        key = self.new(api=api)["key"]
+        self.say(key, "q", api=api)
+        self.ok(self.post_to(key, {"role": "assistant", "text": "a", "usage": USAGE}, api=api), 201)
+        return key
+
+    def tokens(self, key, api=None):
+        session = self.ok((api or self.api).get(S(key)), 200)
+        return session.get("totalTokens"), session.get("totalTokensFresh"), session.get("usageTotals")
+
+    def test_a_shared_store_tells_the_size_of_the_context(self):
+        key = self.replied()
+        self.ok(self.post_to(key, {"role": "assistant", "text": "b", "usage": USAGE}), 201)
+        sums = {"input": 100, "output": 20, "total": 2000}
+        self.assertEqual(self.tokens(key), (990, True, sums))
+        self.daemon.checkpoint()
+        stored = self.daemon.sessions_json()[key]
+        self.assertEqual((stored["totalTokens"], stored["totalTokensFresh"], stored["usageTotals"]), (990, True, sums))
+
+    def test_a_copy_tells_it_too(self):
+        origin = self.replied()
+        fork = self.ok(self.api.post(S(origin, "main", "fork"), {}), 201)
+        self.assertEqual(self.tokens(fork["key"]), (990, True, TOTALS))
+        copied = self.ok(self.api.get(S(origin, "main", "export") + "?format=json"), 200)
+        copied["metadata"]["id"] = "c" + uid()
+        self.ok(self.api.post("/v1/agents/main/import?format=json", copied), 200)
+        self.assertEqual(self.tokens("agent:main:session:" + copied["metadata"]["id"])[:2], (990, True))
+
+    def test_a_compaction_and_a_reset_make_it_unknown(self):
+        key = self.replied()
+        self.ok(self.post_to(key, {"entries": [{"type": "compaction", "summary": "s"}]}), 201)
+        self.assertEqual(self.tokens(key), (990, False, TOTALS))
+        self.ok(self.api.post(S(key, "main", "reset"), {}), 200)
+        self.assertEqual(self.tokens(key), (None, False, None))
+
+    def test_an_entry_goes_from_one_mode_to_the_other(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        key, gone = self.replied(api), self.replied(api)
+        self.assertEqual(self.tokens(key, api), (1000, None, TOTALS))
+        self.ok(api.delete(S(gone)), 204)
+        self.assertEqual(daemon.stop(), 0)
+
+        def restart(mode):
+            daemon.config["store"] = {"mode": mode}
+            daemon.config_file.write_text(json.dumps(daemon.config))
+            daemon.start()
+            return daemon.client()
+
+        api = restart("shared")
+        self.assertEqual(self.tokens(key, api)[2], TOTALS)
+        self.ok(api.post(S(gone, "main", "restore"), {}), 200)
+        self.assertEqual(self.tokens(gone, api), (1000, False, TOTALS))
+        self.ok(self.post_to(key, {"role": "assistant", "text": "b", "usage": USAGE}, api=api), 201)
+        self.assertEqual(self.tokens(key, api), (990, True, {"input": 100, "output": 20, "total": 2000}))
+        self.assertEqual(daemon.stop(), 0)
+        api = restart("own")
+        self.ok(self.post_to(key, {"role": "assistant", "text": "c", "usage": USAGE}, api=api), 201)
+        self.assertEqual(self.tokens(key, api), (3000, None, {"input": 150, "output": 30, "total": 3000}))

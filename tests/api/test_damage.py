@@ -16,7 +16,7 @@ def found(report, check):
 
 class Stores(Case):
     def prepared(self):
-        daemon = self.spawn()
+        daemon = self.spawn({"store": {"damageAfterMs": 0}})  # at once; tests/api/test_in_place.py has what is waited for
         api = daemon.client()
         keys = [self.new(f"agent:main:d:{c}", api=api, label=c)["key"] for c in "abc"]
         self.say(keys[0], "still here", api=api)

@@ -72,15 +72,104 @@ class Degraded(Case):
     def test_a_store_gone_at_the_start_is_rebuilt(self):
         self.check_gone(lambda d: (d.agent_dir() / "sessions.json").unlink(), transcripts=True)
 
-    def test_an_agents_folder_gone_at_the_start_is_rebuilt(self):
-        self.check_gone(lambda d: shutil.rmtree(d.state / "agents" / "main"), transcripts=False)
+    def check_folder_gone(self, daemon, api):
+        """The agent alone answers 503; both remedies are told, and nothing is written in the folder's place."""
+        folder = daemon.state / "agents" / "main"
+        for reply in (api.get("/v1/agents/main/sessions"), api.get(S("agent:main:d:a")), api.get(S("agent:main:new")),
+                      api.post("/v1/agents/main/sessions", {"key": "agent:main:new"}),
+                      api.post(S("agent:main:d:a", "main", "messages"), {"role": "user", "text": "t"})):
+            detail = self.problem(reply, 503, "degraded")["detail"]
+            self.assertIn(str(folder / "sessions"), detail)
+            self.assertIn("not mounted", detail)
+            self.assertIn("sessiond doctor --repair", detail)
+        self.assertEqual(self.keys(api, "other"), self.all_keys("other"))
+        self.assertEqual(self.ok(api.get("/v1/sessions"), 200)["degraded"], ["main"])
+        self.assertTrue([d for d in self.told(api, str(folder), "degraded") if "doctor --repair" in d])
+        report = self.ok(api.post("/v1/admin/doctor"), 200)
+        told = [f for f in report["findings"] if f["check"] == "sessions" and f["level"] == "error"]
+        self.assertEqual([f["path"] for f in told], [str(folder / "sessions")])
+        self.assertIn("doctor --repair", told[0]["advice"])
+        self.say("agent:other:d:a", "goes on", agent="other", api=api)
+        self.ok(api.post("/v1/admin/checkpoint"), 200)
+        self.assertFalse(folder.exists())
 
-    def test_a_folder_and_all_earlier_generations_gone_comes_from_the_journal(self):
+    def test_an_agents_folder_gone_at_the_start_is_not_made_and_is_served_when_it_is_back(self):
+        for stop in ("stopped", "killed"):
+            with self.subTest(stop):
+                daemon, api = self.prepared()
+                folder, away = daemon.state / "agents" / "main", daemon.home / "away"
+                before = api.get("/v1/sessions").json["asOf"]
+                self.say("agent:main:d:a", "last", api=api)  # killed, the journal has it beyond CHECKPOINT
+                daemon.kill9() if stop == "killed" else daemon.stop()
+                folder.rename(away)
+                daemon.start()
+                self.check_folder_gone(daemon, api)
+                daemon.restart()
+                self.check_folder_gone(daemon, api)
+                away.rename(folder)
+                eventually(lambda api=api: api.get("/v1/agents/main/sessions").status == 200, what="the agent, served")
+                self.assertEqual(self.keys(api), self.all_keys())
+                eventually(lambda api=api, f=folder: not self.told(api, str(f), "degraded"), what="nothing is degraded")
+                self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a", "last"])
+                self.assertEqual(self.say("agent:main:d:a", "more", api=api)["firstSeq"], 2)
+                self.assertEqual(self.events(daemon, api, before, "session.deleted"), [])
+                self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a", "last", "more"])
+
+    def check_repair(self, take_away):
+        daemon, api = self.prepared()
+        daemon.stop()
+        take_away(daemon)
+        daemon.start()
+        self.check_folder_gone(daemon, api)
+        daemon.stop()
+        self.assertIn(daemon.cli("doctor", "--repair").returncode, (0, 1))
+        daemon.start()
+        self.assertEqual(self.keys(api), self.all_keys())
+        return daemon, api
+
+    def test_the_doctor_rebuilds_a_folder_that_is_gone_from_the_journal(self):
+        def take_away(daemon):
+            shutil.rmtree(daemon.state / "agents" / "main")
+        _, api = self.check_repair(take_away)
+        self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
+        self.assertEqual(self.say("agent:main:d:a", "more", api=api)["firstSeq"], 1)
+
+    def test_the_doctor_rebuilds_a_folder_without_earlier_generations(self):
         def take_away(daemon):
             shutil.rmtree(daemon.state / "agents" / "main")
             for kept in (daemon.state / "journal" / "previous").glob("main.*"):
                 kept.unlink()
-        self.check_gone(take_away, transcripts=False)
+        _, api = self.check_repair(take_away)
+        self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
+
+    def test_what_the_journal_has_not_any_more_is_unreadable_and_seqs_mean_the_same(self):
+        small = {"segmentBytes": 1 << 16, "maxBytes": 1 << 17, "retentionMs": 1000}
+        daemon, api = self.prepared({"journal": small})
+        told = {}
+        self.say("agent:main:d:b", "long ago", api=api)
+        for n in range(60):
+            reply = self.say("agent:main:d:a", f"{n} " + "x" * 6000, api=api)
+            told[reply["firstSeq"]] = reply["ids"][0]
+            if n % 10 == 0:
+                daemon.checkpoint()
+        daemon.checkpoint()
+        eventually(lambda: len(list((daemon.state / "journal").glob("0*.jsonl"))) < 6 or daemon.checkpoint(),
+                   what="a journal without its beginning")
+        daemon.stop()
+        shutil.rmtree(daemon.state / "agents" / "main")
+        self.assertIn(daemon.cli("doctor", "--repair").returncode, (0, 1))
+        daemon.start()
+        rows = self.messages("agent:main:d:a", api=api)
+        self.assertEqual([r["seq"] for r in rows], list(range(61)))
+        kept = [r for r in rows if r["type"] == "message"]
+        lost = [r for r in rows if r["type"] == "unreadable"]
+        self.assertTrue(kept and lost, (len(kept), len(lost)))
+        self.assertEqual(len(kept) + len(lost), 61)
+        self.assertEqual({r["seq"]: r["id"] for r in kept}, {r["seq"]: told[r["seq"]] for r in kept})
+        self.assertEqual(self.say("agent:main:d:a", "more", api=api)["firstSeq"], 61)
+        self.assertEqual(self.say("agent:main:d:b", "more", api=api)["firstSeq"], 2)
+        self.assertEqual([r["type"] for r in self.messages("agent:main:d:b", api=api)],
+                         ["unreadable", "unreadable", "message"])
 
     def test_a_store_that_vanishes_while_it_runs(self):
         daemon, api = self.prepared({"store": {"cacheTtlMs": 100}})

@@ -22,7 +22,7 @@ class Repair(Case):
         return report
 
     def prepared(self):
-        daemon = self.spawn()
+        daemon = self.spawn({"store": {"damageAfterMs": 0}})
         api = daemon.client()
         keys = [self.new(f"agent:main:r:{c}", api=api)["key"] for c in "ab"]
         for i in range(5):

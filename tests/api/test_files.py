@@ -296,7 +296,7 @@ class Foreign(Case):
     def test_a_damaged_store_is_neither_empty_nor_overwritten(self):
         for damage in (b"", b"\0" * 500, b'{"agent:main:f:a": {"sessionId"', b"[]"):
             with self.subTest(damage[:20]):
-                daemon = self.spawn()
+                daemon = self.spawn({"store": {"damageAfterMs": 0}})
                 api, sessions, _ = self.prepared(daemon)
                 self.say(sessions[0]["key"], "still here", api=api)
                 daemon.stop()

@@ -104,7 +104,7 @@ class Ids(Case):
         for bit in range(64):  # each is a coin: 10 000 throws are 5 000 but for 6 standard deviations
             self.assertLess(abs(sum(n >> bit & 1 for n in numbers) - MANY_IDS / 2), 300, f"bit {bit}")
 
-    def test_a_purged_id_is_not_given_again_while_the_journal_knows_it(self):
+    def test_a_purged_id_is_not_given_to_another_key_while_the_journal_knows_it(self):
         gone = self.new()
         self.ok(self.api.delete(S(gone["key"]) + "?purge=true"))
         self.refused(self.guest, gone["sessionId"])
@@ -269,6 +269,136 @@ class Purges(Case):
                 daemon.start()
                 self.assertEqual(self.texts("agent:main:newer", api=daemon.client()), [*texts, "and ours"])
                 self.assertEqual(list(daemon.agent_dir().glob(old["sessionId"] + ".jsonl.deleted.*")), [])
+
+    def purged(self, daemon, key):
+        """A session that was purged; its id."""
+        api = daemon.client()
+        message = {"channel": "chat", "peer": "p", "messageId": "m1"}
+        made = self.ok(api.post("/v1/inbound", {**message, "chatType": "direct", "text": "old"}), 201)
+        self.assertEqual(made["sessionKey"], key)
+        self.ok(api.post("/v1/inbound/edits", {**message, "text": "older"}), 201)
+        self.ok(api.delete(S(key) + "?purge=true"), 204)
+        return made["sessionId"]
+
+    def test_a_purged_id_is_used_again_under_its_key(self):
+        for make in ("put", "post"):
+            with self.subTest(make=make):
+                key = "agent:main:sdk:" + uid()
+                made = self.ok(self.api.post("/v1/agents/main/sessions", {"key": key, "sessionId": "sdk-" + uid()}), 201)
+                entries = [{"type": "message", "id": f"e{n}", "message": {"role": "user", "content": f"old {n}"}} for n in range(3)]
+                before = self.ok(self.post_to(key, {"entries": entries}), 201)["asOf"]
+                self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+                if make == "put":
+                    self.ok(self.api.put(S(key), {"sessionId": made["sessionId"]}), 201)
+                else:
+                    self.ok(self.api.post("/v1/agents/main/sessions", {"key": key, "sessionId": made["sessionId"]}), 201)
+                self.assertEqual(self.texts(key), [])
+                for entry in entries:
+                    entry["message"]["content"] = "new " + entry["id"]
+                added = self.ok(self.post_to(key, {"entries": entries}), 201)
+                self.assertEqual((added["duplicates"], added["firstSeq"]), (0, 0))
+                want = ["new e0", "new e1", "new e2"]
+                for restart in (lambda: None, self.daemon.restart, lambda: self.daemon.restart(kill=True)):
+                    restart()
+                    self.assertEqual(self.texts(key), want)
+                    events = S(key, "main", "events")
+                    self.problem(self.api.get(events + f"?poll=1&after={before}"), 400, "bad_cursor")
+                    told = self.ok(self.api.get(events + "?poll=1&replay=1000"), 200)["data"]
+                    self.assertEqual(told[0]["type"], "session.created")
+                    self.assertNotIn("old", json.dumps(told))
+
+    def test_what_people_changed_of_a_purged_message_is_forgotten(self):
+        message = {"channel": "chat", "peer": "u" + uid(), "messageId": "m1"}
+        old = self.inbound(**message, chatType="direct", text="old")
+        self.ok(self.api.post("/v1/inbound/deletes", message), 201)
+        self.daemon.checkpoint()
+        key = old["sessionKey"]
+        self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+        self.ok(self.api.put(S(key), {"sessionId": old["sessionId"]}), 201)
+        entry = {"type": "message", "id": old["messageId"], "message": {"role": "user", "content": "new"}}
+        self.ok(self.post_to(key, {"entries": [entry]}), 201)
+        for restart in (lambda: None, lambda: self.daemon.restart(kill=True)):
+            restart()
+            self.assertEqual(self.texts(key), ["new"])
+        self.assertEqual(self.ok(self.api.get(f"/v1/agents/main/messages?channel=chat&peer={message['peer']}&platformMessageId=m1"), 200)["data"], [])
+
+    def test_a_platform_tells_a_purged_message_again(self):
+        message = {"channel": "slack", "chatType": "direct", "peer": "U" + uid(8), "messageId": "m1", "text": "old"}
+        old = self.inbound(**message)
+        self.assertTrue(self.inbound(status=200, **message)["duplicate"])
+        key = old["sessionKey"]
+        self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+        self.ok(self.api.put(S(key), {"sessionId": old["sessionId"]}), 201)
+        for restart in (lambda: None, lambda: self.daemon.restart(kill=True)):
+            restart()
+            new = self.api.post("/v1/inbound", {**message, "text": "new"})
+            self.assertIn(new.status, (200, 201))
+            self.assertEqual(self.texts(key), ["new"])
+        self.assertEqual(new.json["duplicate"], True)
+
+    def test_deliveries_of_a_purged_session_are_not_those_of_the_next_one(self):
+        key = "agent:main:slack:direct:u" + uid()
+        channel = "c" + uid(6)
+        made = self.new(key, lastChannel=channel, lastTo="u")
+        self.api.post("/v1/deliveries/claim", {"channel": channel})
+        self.ok(self.post_to(key, {"deliver": True, "entries": [
+            {"type": "message", "id": "e1", "message": {"role": "assistant", "content": "old"}}]}), 201)
+        claimed = self.ok(self.api.post("/v1/deliveries/claim", {"channel": channel}), 200)["data"][0]
+        self.ok(self.api.post(f"/v1/deliveries/{claimed['deliveryId']}/ack", {"platformMessageId": "p1"}), 200)
+        self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+        self.problem(self.api.get("/v1/deliveries/" + claimed["deliveryId"]), 404, "delivery_not_found")
+        self.ok(self.api.put(S(key), {"sessionId": made["sessionId"], "lastChannel": channel, "lastTo": "u"}), 201)
+        self.assertEqual(self.ok(self.api.get("/v1/deliveries?key=" + quote(key)), 200)["data"], [])
+        self.ok(self.post_to(key, {"deliver": True, "entries": [
+            {"type": "message", "id": "e1", "message": {"role": "assistant", "content": "new"}}]}), 201)
+        self.assertEqual(self.ok(self.api.post("/v1/deliveries/claim", {"channel": channel}), 200)["data"][0]["text"], "new")
+
+    def test_changes_that_copies_are_shown_by_keep_the_id_taken(self):
+        message = {"channel": "chat", "peer": "u" + uid(), "messageId": "m1"}
+        made = self.inbound(**message, chatType="direct", text="SECRET")
+        key = made["sessionKey"]
+        fork = self.ok(self.api.post(S(key, "main", "fork"), {}), 201)
+        self.ok(self.api.post("/v1/inbound/deletes", message), 201)
+        self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+        self.problem(self.api.put(S(key), {"sessionId": made["sessionId"]}), 409, "session_exists")
+        self.assertNotIn("SECRET", json.dumps(self.messages(fork["key"])))
+
+    def test_another_key_and_another_token_do_not_get_it(self):
+        key = "agent:main:sdk:" + uid()
+        made = self.new(key)
+        self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+        other = self.daemon.client(self.daemon.token("runner", agents=["main"], keyPrefix="agent:main:guest:"))
+        seeing = self.daemon.client(self.daemon.token("runner", agents=["main"], keyPrefix=key))
+        for api in (self.api, other, seeing):
+            at = key + ":2" if api is seeing else "agent:main:guest:" + uid()
+            self.problem(api.put(S(at), {"sessionId": made["sessionId"]}), 409, "session_exists")
+        self.assertIn(other.put(S(key), {"sessionId": made["sessionId"]}).status, (403, 409))
+        self.ok(seeing.put(S(key), {"sessionId": made["sessionId"]}), 201)
+
+    def test_a_kill_between_a_purge_and_the_next_use(self):
+        for turn in range(4):
+            with self.subTest(turn=turn):
+                daemon = self.spawn()
+                key = "agent:main:chat:direct:p"
+                self.ok(daemon.client().post("/v1/agents/held/sessions", {"key": "agent:held:x"}), 201)
+                daemon.checkpoint()
+                self.hold_checkpoint(daemon, "held")
+                self.ok(daemon.client().patch(S("agent:held:x", "held"), {"label": "dirty"}), 200)
+                session_id = self.purged(daemon, key)
+                if turn % 2:
+                    daemon.kill9()
+                    (daemon.agent_dir("held") / "sessions.json.lock").unlink(missing_ok=True)
+                    daemon.start()
+                api = daemon.client()
+                self.ok(api.put(S(key), {"sessionId": session_id}), 201)
+                message = {"channel": "chat", "peer": "p", "messageId": "m1"}
+                self.ok(api.post("/v1/inbound", {**message, "chatType": "direct", "text": "new"}), 201)
+                self.ok(api.post("/v1/inbound/edits", {**message, "text": "edited"}), 201)
+                daemon.kill9()
+                (daemon.agent_dir("held") / "sessions.json.lock").unlink(missing_ok=True)
+                daemon.start()
+                self.assertEqual(self.texts(key, api=daemon.client()), ["edited"])
+                self.assertNotIn("old", (daemon.agent_dir() / f"{session_id}.jsonl").read_text())
 
     def hold_checkpoint(self, daemon, agent):
         """A lock that a living program holds (this one): events of that agent stay beyond CHECKPOINT."""
@@ -606,6 +736,12 @@ class LocksThatAreNone(Case):
         lock.rmdir()
         old = S(made["sessionId"], "main", "messages")
         eventually(lambda: [e["id"] for e in self.api.get(old).json.get("data", [])])  # archived, and all there
+
+
+class PurgesInASharedStore(Case):
+    config = {"store": {"mode": "shared"}}
+    test_a_purged_id_is_used_again_under_its_key = Purges.test_a_purged_id_is_used_again_under_its_key
+    test_what_people_changed_of_a_purged_message_is_forgotten = Purges.test_what_people_changed_of_a_purged_message_is_forgotten
 
 
 class Fences(Case):

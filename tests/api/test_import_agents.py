@@ -31,6 +31,19 @@ class Agents(Case):
     def session(self, key, agent):
         return self.ok(self.api.get(S(key, agent)), 200)
 
+    def test_lines_that_are_left_out_do_not_count_as_sessions(self):
+        session_id = "7f0c2a54-6b1e-4f52-9a3d-" + uid()
+        said = {"type": "user", "uuid": "u1", "parentUuid": None, "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/w",
+                "sessionId": session_id, "message": {"role": "user", "content": "hi"}}
+        file = self.folder / f"{session_id}.jsonl"
+        file.write_text(lines_of(said) + "{broken\n" + lines_of({**said, "uuid": "u2", "message": {"role": "user", "content": 7}}))
+        for options, told in (((), "1 created, 0 updated, 0 skipped; 2 of their lines left out\n"),
+                              (("--dry-run",), "1 sessions with 1 entries would be imported, 0 cannot be read; 2 of their lines left out\n")):
+            done = self.daemon.cli("import", file, "--from", "claude-code", *options)
+            self.assertEqual((done.returncode, done.stdout), (1, told), done.stderr)
+        counts = json.loads(self.daemon.cli("import", file, "--from", "claude-code", "--dry-run", "--json").stdout)
+        self.assertEqual((counts["skipped"], counts["linesLeftOut"]), (0, 2))
+
     def test_the_sample_of_openclaw(self):
         index = json.loads((SAMPLE / "agents/main/sessions/sessions.json").read_text())
         for options, agent, sample in (((), "main", SAMPLE), (("--agent", "coder"), "coder", SAMPLE / "agents/main")):

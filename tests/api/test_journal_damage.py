@@ -186,7 +186,7 @@ class BeforeCheckpoint(JournalCase):
                 self.assertTrue(self.api_of(daemon).get("/readyz").json["damage"])
 
     def test_a_rebuild_reads_only_what_it_needs(self):
-        daemon = self.copy()
+        daemon = self.copy({"store": {**CONFIG.get("store", {}), "damageAfterMs": 0}})
         flip(self.segments(daemon)[0])
         empty(daemon.agent_dir() / "sessions.json")
         daemon.start()

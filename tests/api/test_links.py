@@ -6,11 +6,13 @@ hold all the same.
 
 import ctypes
 import http.client
+import io
 import os
 import stat
+import tarfile
 import threading
 
-from harness.case import Case, S, json, uid
+from harness.case import Case, S, json, text_of, uid
 
 
 OUTSIDE = b'{"agent:main:x:outside":{"sessionId":"outside","updatedAt":1,"label":"from outside"}}\n'
@@ -104,6 +106,82 @@ class Links(Case):
         daemon.checkpoint()
         self.assertIn(b"more", (daemon.home / "elsewhere" / "agents" / "main" / "sessions" /
                                 (session["sessionId"] + ".jsonl")).read_bytes())
+
+    def linked(self, daemon, session, target):
+        """The session's transcript is a link now; the file lies at `target`."""
+        path = daemon.agent_dir() / (session["sessionId"] + ".jsonl")
+        target.parent.mkdir(exist_ok=True)
+        path.rename(target)
+        path.symlink_to(os.path.relpath(target, path.parent))
+        return path
+
+    def test_a_transcript_that_is_a_link_within_the_state_directory_is_served(self):
+        daemon, session, outside = self.prepared()
+        target = daemon.state / "big" / "a.jsonl"
+        path = self.linked(daemon, session, target)
+        daemon.start()
+        api, key = daemon.client(), session["key"]
+        self.assertEqual(self.texts(key, api=api), ["ours"])
+        self.assertEqual(self.say(key, "more", api=api)["firstSeq"], 1)
+        daemon.checkpoint()
+        self.assertIn(b"more", target.read_bytes())
+        self.assertEqual(api.get(S(key, "main", "transcript")).raw, target.read_bytes())
+        self.assertIn(b"more", api.get(S(key, "main", "export") + "?format=jsonl").raw)
+        with target.open("ab") as theirs:  # another program goes on in the file itself
+            theirs.write(b'{"type":"message","id":"0123456789abcdef","parentId":null,'
+                         b'"message":{"role":"assistant","content":"theirs"}}\n')
+        self.assertEqual(self.texts(key, api=api), ["ours", "more", "theirs"])
+        self.assertEqual(self.say(key, "again", api=api)["firstSeq"], 3)
+        self.assertEqual(api.get("/readyz").json["degraded"], [])
+        report = self.ok(api.post("/v1/admin/doctor"), 200)
+        self.assertEqual([f for f in report["findings"] if f["check"] == "symlink" and f["level"] != "ok"], [])
+        backup = api.post("/v1/admin/backup")
+        self.assertEqual(backup.status, 200)
+        with tarfile.open(fileobj=io.BytesIO(backup.raw)) as tar:
+            stored = [m for m in tar.getmembers() if m.name.endswith("sessions/" + path.name)]
+            self.assertTrue(stored[0].isreg())
+            self.assertIn(b"again", tar.extractfile(stored[0]).read())
+        daemon.restart(kill=True)
+        self.assertEqual(self.texts(key, api=api), ["ours", "more", "theirs", "again"])
+        daemon.stop()
+        self.assertIn(daemon.cli("doctor", "--repair").returncode, (0, 1))
+        self.assertTrue(path.is_symlink())
+        daemon.start()
+        self.ok(api.post(S(key, "main", "reset")), 200)
+        self.assertEqual(self.texts(key, api=api), [])
+        self.say(key, "new", api=api)
+        self.assertFalse(path.exists())
+        self.assertIn(b"again", target.read_bytes())
+        archive = [p for p in daemon.agent_dir().iterdir() if ".jsonl.reset." in p.name and not p.name.endswith(".entry")]
+        self.assertEqual(len(archive), 1)
+        rows = self.messages(key, api=api, query=f"limit=200&order=asc&archive={archive[0].name}")
+        self.assertEqual([text_of(r) for r in rows], ["ours", "more", "theirs", "again"])
+        self.ok(api.delete(S(key)), 204)
+        self.untouched(outside)
+
+    def test_a_transcript_that_is_a_link_out_is_refused_for_good_and_named(self):
+        daemon, session, outside = self.prepared()
+        path = daemon.agent_dir() / (session["sessionId"] + ".jsonl")
+        was = path.read_bytes()
+        path.unlink()
+        for target, what in ((outside / "file", "leads out of the state directory"), (outside / "none", "leads nowhere")):
+            with self.subTest(what):
+                path.unlink(missing_ok=True)
+                path.symlink_to(target)
+                daemon.start()
+                api = daemon.client()
+                for reply in (api.get(S(session["key"], "main", "messages")),
+                              api.post(S(session["key"], "main", "messages"), {"role": "user", "text": "t"})):
+                    body = self.problem(reply, 503, "degraded")
+                    self.assertEqual((body["retryable"], what in body["detail"]), (False, True), body)
+                self.assertTrue([d for d in api.get("/readyz").json["degraded"] if path.name in d and what in d])
+                self.ok(api.get(S(session["key"])), 200)
+                self.untouched(outside)
+                path.unlink()
+                path.write_bytes(was)
+                self.assertEqual(self.texts(session["key"], api=api), ["ours"])
+                self.assertEqual(api.get("/readyz").json["degraded"], [])
+                daemon.stop()
 
     def test_an_archive_goes_over_nothing(self):
         daemon, session, outside = self.prepared()

@@ -173,7 +173,7 @@ class StoreLock(Case):
         self.assertEqual(self.daemon.sessions_json("one")[one["key"]]["label"], "kept back")
 
     def test_a_damaged_store_is_served_while_its_lock_is_held(self):
-        daemon = self.spawn()
+        daemon = self.spawn({"store": {"damageAfterMs": 0}})
         api = daemon.client()
         session = self.new(api=api)
         daemon.checkpoint()

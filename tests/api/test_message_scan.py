@@ -2,6 +2,8 @@
 
 import base64
 import json as plain_json
+import os
+from random import Random
 
 from harness.sessiond import uid
 from harness.case import S, json
@@ -82,7 +84,9 @@ class Redacted(RunsCase):
                   {"type": "tool.finished", "callId": "c", "name": "bash", "result": text})
         self.post({"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "bash", "args": {"command": text}, "callId": "c1"}, "approvals")
         self.finish(run, {"role": "assistant", "text": text}, error={"code": "x", "message": text})
-        self.ok(self.api.post(S(self.key, "main", "typing"), {"from": KEY}), 204)
+        self.ok(self.api.post(S(self.key, "main", "typing"), {"from": {"id": "U1", "name": KEY}}), 204)
+        self.post({"text": text}, "streams/memoryEvents")
+        self.post({"reason": text}, "shutdown", 200)
         self.ok(self.api.post(S(self.key, "main", "deltas"), {"text": text}), 204)
         line = json.dumps({"metadata": {"id": "i" + uid()}, "messages": [{"role": "user", "content": text}]})
         done = self.ok(self.api.post("/v1/agents/main/import?format=json", line.encode()), 200)
@@ -95,6 +99,114 @@ class Redacted(RunsCase):
         put = self.api.request("PUT", S(self.key, "main", "transcript"), {"entries": [user(text)]}, headers={"If-Match": tag})
         self.assertIn(put.status, (200, 201, 412, 422, 428), put)
         self.nowhere()
+
+    def test_no_name_holds_a_key(self):
+        """Paths, queries, ids, addresses and stored headers cannot be another text: they are refused."""
+        one = S(self.key, "main")
+        self.ok(self.api.put(one + "/route", {"channel": "slack", "to": "u1"}), 200)
+        self.api.post("/v1/deliveries/claim", {"channel": "slack"})
+        self.post({"text": "out"}, "outbound")
+        delivery = self.ok(self.api.post("/v1/deliveries/claim", {"channel": "slack"}), 200)["data"][0]["deliveryId"]
+        run = self.start(self.key, "go")
+        before = self.api.get(one).json["updatedAt"], self.texts(self.key)
+        hold = {"runId": run["runId"], "fence": run["lease"]["fence"]}
+        refused = [
+            ("POST", f"{one}/messages?topic={KEY}", user("x"), "?topic"), ("PUT", "/v1/hooks/" + KEY, {"events": ["Stop"]}, "{name}"),
+            ("PUT", S(KEY), {"label": "x"}, "{key}"), ("POST", f"{one}/messages", {**user("x"), "id": KEY}, "/id"),
+            ("POST", f"{one}/messages", {"entries": [user("x"), {**user("y"), "parentId": KEY}]}, "/entries/1/parentId"),
+            ("POST", f"{one}/streams/{KEY}", {"text": "x"}, "{stream}"), ("POST", f"{one}/typing", {"from": KEY}, "/from"),
+            ("POST", "/v1/inbound", {"channel": "slack", "chatType": "direct", "peer": KEY, "text": "x"}, "/peer"),
+            ("POST", "/v1/deliveries/claim", {"channel": "slack", "accountId": KEY}, "/accountId"),
+            ("POST", f"/v1/deliveries/{delivery}/ack", {"parts": [{"text": KEY}]}, "/parts/0/text"),
+            ("POST", f"{one}/runs/{run['runId']}/events", {**hold, "events": [{"type": "tool.started", "callId": KEY, "name": "x"}]}, "/events/0/callId"),
+            ("POST", "/v1/stream-tickets", {"filters": {"keyPrefix": KEY}}, "/filters/keyPrefix")]
+        for method, path, body, pointer in refused:
+            with self.subTest(pointer):
+                self.invalid(self.api.request(method, path, body), pointer)
+        self.invalid(self.api.post(f"{one}/resume", {}, headers={"Sessiond-Client": KEY}), "header sessiond-client")
+        self.assertEqual((self.api.get(one).json["updatedAt"], self.texts(self.key)), before)
+        self.problem(self.api.delete(S(KEY)), 404, "session_not_found")  # nothing is stored by a deletion
+        self.nowhere()
+
+    def test_a_deltas_key_is_found_wherever_it_is_cut(self):
+        """In 1 to 5 calls, with anything between; what was said is one text, and what was thought another."""
+        random = Random(int(os.environ.get("SESSIOND_TEST_SEED", "34")))
+        heard = []
+        for turn in range(int(os.environ.get("SESSIOND_TEST_CUTS", "100"))):
+            if turn % 40 == 0:
+                if turn:
+                    self.daemon.restart()
+                self.key = self.new()["key"]
+            with self.api.stream(f"/v1/agents/main/sessions/{self.key}/events") as events:
+                self.tell_cut(random, KEY if turn % 2 else AWS, f"go {turn}")
+                events.wait_type("run.finished")
+                heard.append("".join(json.dumps(event.data) for event in events.events))
+                for kind in ("text", "reasoning"):
+                    heard.append("".join(event.data["data"]["text"] for event in events.events if event.type == kind + ".delta"))
+        self.nowhere(BODY, AWS)
+        backup = self.daemon.home / "b.tar"
+        done = self.daemon.cli("backup", backup)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for text in [*heard, backup.read_bytes().decode("latin-1")]:
+            self.assertFalse(BODY in text or AWS in text, text[:2000])
+
+    def tell_cut(self, random, secret, question):
+        run = self.start(self.key, question)
+        self.tell(run, {"type": "step.started", "step": 1})
+        calls = [[] for _ in range(random.randint(1, 5))]
+        for kind in ("text", "reasoning"):
+            texts = self.cut(random, f"A {secret} end")
+            for call, text in zip(sorted(random.randrange(len(calls)) for _ in texts), texts):
+                calls[call].append({"type": kind + ".delta", "text": text})
+        for call in calls:
+            for between in random.sample([{"type": "tool.started", "callId": "c", "name": "x"}, {"type": "tool.progress", "callId": "c", "text": "sk"},
+                                          {"type": "context.updated", "phase": "exact", "tokens": 7}], random.randrange(3)):
+                call.insert(random.randint(0, len(call)), between)
+            self.tell(run, *call)
+        if random.random() < 0.5:
+            return self.finish(run)
+        self.post({}, "abort", 202)
+        return self.finish(run, outcome="interrupted")
+
+    @staticmethod
+    def cut(random, text):
+        ends = sorted({random.randrange(1, len(text)) for _ in range(random.randint(0, 5))})
+        return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)])]
+
+    def test_prose_is_told_at_once_and_a_key_never(self):
+        run = self.start(self.key, "go")
+        with self.api.stream(f"/v1/agents/main/sessions/{self.key}/events?types=text.delta,run.finished") as events:
+            pieces = ["Hello", " there:", " risk-", "free\n"]
+            for piece in pieces:
+                self.tell(run, {"type": "text.delta", "text": piece})
+                self.heard(events, pieces[:pieces.index(piece) + 1])
+            self.tell(run, {"type": "text.delta", "text": "mine is "}, {"type": "text.delta", "text": KEY[:9]})
+            self.heard(events, pieces + ["mine is "])
+            self.tell(run, {"type": "tool.started", "callId": "c", "name": "x"}, {"type": "text.delta", "text": KEY[9:40]})
+            reply = self.tell(run, {"type": "text.delta", "text": KEY[40:] + " see"})
+            self.assertEqual(reply["warnings"], [{"code": "secret_in_message", "pointer": "/events/0/text", "kind": "Anthropic key"}])
+            self.heard(events, pieces + ["mine is ", PLACE + " see"])
+            self.tell(run, {"type": "text.delta", "text": " sk-"})
+            self.finish(run)
+            events.wait_type("run.finished")
+            self.heard(events, pieces + ["mine is ", PLACE + " see", " ", "sk-"])
+
+    def heard(self, events, texts):
+        """Deltas that wait for a reader are joined."""
+        events.wait_until(lambda stream: "".join(e.data["data"]["text"] for e in stream.events if e.type == "text.delta") == "".join(texts))
+
+    def test_deltas_without_a_run_are_one_text(self):
+        with self.api.stream(f"/v1/agents/main/sessions/{self.key}/events?types=text.delta") as events:
+            for at in range(0, len(KEY), 7):
+                self.ok(self.api.post(S(self.key, "main", "deltas"), {"text": KEY[at:at + 7]}), 204)
+            self.ok(self.api.post(S(self.key, "main", "deltas"), {"text": " then"}), 204)
+            self.assertEqual(events.wait_type("text.delta").data["data"]["text"], PLACE + " then")
+
+    def test_media_and_signatures_are_not_looked_at(self):
+        data = "iVBOR/" + AWS + "/AAA="
+        self.ok(self.api.post(S(self.key, "main", "messages"), {"role": "assistant", "content": [
+            {"type": "image", "data": data, "mimeType": "image/png"}, {"type": "thinking", "thinking": "x", "thinkingSignature": data}]}), 201)
+        self.assertEqual([part.get("data") or part["thinkingSignature"] for part in self.messages(self.key)[0]["content"]], [data, data])
 
     def test_what_is_no_key_keeps_its_bytes(self):
         picture = base64.b64encode(bytes(range(256)) * 250).decode()
@@ -136,6 +248,44 @@ class OtherModes(RunsCase):
         self.assertNotIn(BODY.encode(), reply.raw)
         self.assertEqual(self.texts(key, api=api), [])
         self.invalid(api.post(S(key, "main", "runs"), {"input": user(KEY)}), "/input/text")
+
+    def test_a_key_that_deltas_bring_in_pieces_is_refused(self):
+        daemon = self.spawn({"policy": {"secretScanMessages": "reject"}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "go", api=api)
+        self.tell(run, {"type": "text.delta", "text": "so " + KEY[:9]}, api=api)
+        reply = api.post(S(key, "main", "runs", run["runId"], "events"), {"fence": run["lease"]["fence"], "events": [
+            {"type": "reasoning.delta", "text": "hm"}, {"type": "text.delta", "text": KEY[9:]}]})
+        self.invalid(reply, "/events/1/text")
+        self.tell(run, {"type": "text.delta", "text": " well"}, api=api)
+        self.ok(api.post(S(key, "main", "deltas"), {"text": "so " + KEY[:9]}), 204)
+        self.invalid(api.post(S(key, "main", "deltas"), {"text": KEY[9:]}), "/text")
+        self.ok(api.post(S(key, "main", "deltas"), {"text": " well"}), 204)
+
+    def test_our_own_tokens_are_stored_in_no_mode(self):
+        for mode in ("off", "warn", "redact", "reject"):
+            with self.subTest(mode):
+                daemon = self.spawn({"policy": {"secretScanMessages": mode, "secretScan": "off"}})
+                api = daemon.client()
+                token = daemon.token("runner")
+                key = self.new(api=api)["key"]
+                reply = api.post(S(key, "main", "messages"), user("mine: " + token))
+                if mode == "reject":
+                    self.invalid(reply, "/text")
+                else:
+                    self.assertEqual(self.ok(reply, 201)["warnings"][0]["kind"], "sessiond token")
+                    self.assertEqual(self.texts(key, api=api), ["mine: [redacted: sessiond token]"])
+                self.invalid(api.post(S(key, "main", "messages"), {**user("x"), "id": token}), "/id")
+                self.invalid(api.post(S(key, "main", "messages") + "?topic=" + token, user("x")), "?topic")
+                self.invalid(api.put("/v1/hooks/" + token, {"events": ["Stop"]}), "{name}")
+                self.invalid(api.patch(S(key), {"label": token}), "/label")
+                self.invalid(api.post("/v1/deliveries/claim", {"accountId": token}), "/accountId")
+                self.invalid(api.post(S(key, "main", "resume"), {}, headers={"Sessiond-Client": token}), "header sessiond-client")
+                self.ok(api.post("/v1/login", {"token": token}), 204)  # its own place
+                daemon.checkpoint()
+                for path in daemon.state.rglob("*"):
+                    self.assertFalse(token in str(path) or (path.is_file() and token.encode() in path.read_bytes()), path)
 
     def test_off(self):
         daemon = self.spawn({"policy": {"secretScanMessages": "off"}})

@@ -61,6 +61,16 @@ class Commands(Case):
         piped = self.sessiond("sessions", "list", "--agent", agent).stdout
         self.assertIn(long, piped, "where there is no terminal nothing is cut")
 
+    def test_list_shows_how_a_session_without_a_name_began(self):
+        agent = "a" + uid()
+        for key, entry in ((f"agent:{agent}:x:1", {}), (f"agent:{agent}:x:2", {"label": "a label"})):
+            self.ok(self.api.put(S(key, agent), entry), 201)
+            self.ok(self.api.post(S(key, agent, "messages"), {"role": "user", "text": "the first\nwords"}), 201)
+        shown = self.sessiond("sessions", "list", "--agent", agent).stdout
+        self.assertIn("the first words", shown)
+        self.assertIn("a label", shown)
+        self.assertEqual(shown.count("the first"), 1)
+
     def test_list_pages_and_filters(self):
         agent = "a" + uid()
         for i in range(205):

@@ -24,7 +24,7 @@ MOVED = {"updatedAt", "lastInteractionAt", "messageCount", "rev", "label", "inpu
 # What a reset may change or clear.
 RESET = MOVED | {"sessionId", "sessionFile", "sessionStartedAt", "createdAt", "sdkSessionId", "cliSessionIds",
                  "claudeCliSessionId", "compactionCount",
-                 "contextTokens", "systemSent", "abortedLastRun", "lastHeartbeatText", "lastHeartbeatSentAt",
+                 "systemPromptReport", "usageTotals", "totalTokensFresh", "systemSent", "abortedLastRun", "lastHeartbeatText", "lastHeartbeatSentAt",
                  "memoryFlushAt",
                  "memoryFlushCompactionCount", "groupActivationNeedsSystemIntro", "authProfileOverrideCompactionCount",
                  "status", "activeRun", "runCount", "turnCount", "allowedTools"}

@@ -28,7 +28,7 @@ from harness.report import Report  # noqa: E402
 from harness.sessiond import S, Daemon  # noqa: E402
 
 AGENTS = ("one", "two", "three")
-CONFIG = {"journal": {"segmentBytes": 64 << 10}, "store": {"checkpointDuty": 1}}
+CONFIG = {"journal": {"segmentBytes": 64 << 10}, "store": {"checkpointDuty": 1, "damageAfterMs": 0}}
 LONG = "a long text " * 400  # makes segments and indexes worth having
 COMMAND = re.compile(r"run: (.+)$")
 REPAIR = re.compile(r"\b(?:sessiond )?(doctor|serve) --repair")

@@ -281,6 +281,7 @@ class AfterCheckpoint(Case):
 
 class Damaged(Case):
     """sessions.json is emptied: what comes back is an older generation with the journal over it, or the damage still stands."""
+    config = {**Case.config, "store": {"damageAfterMs": 0}}
     points = ("rebuild.replayed", "checkpoint.noted", "checkpoint.temp_noted", "checkpoint.unchanged", "checkpoint.exchanged",
               "checkpoint.old_kept", "checkpoint.linked", "checkpoint.released", "checkpoint.dirs_synced")
     second = ("rebuild.replayed", "checkpoint.exchanged", "checkpoint.old_kept", "checkpoint.dirs_synced", "recovery.replayed")

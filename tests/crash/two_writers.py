@@ -3,7 +3,7 @@
 
 Every update of either side sets a field of its own and is looked for at the end, in the file and in the API; the others
 also count each entry's x-<name> up under the lock, so that an update that is lost for a moment shows too. The others take
-the lock by store/lock/README.md or as OpenClaw 2026.1, 2026.2 and 2026.4 do, ignore it, die with it, are stopped with it; and the
+the lock by store/lock/README.md or as OpenClaw 2026.1, 2026.2 and 2026.4 do, ignore it, write in place without it, die with it, are stopped with it; and the
 daemon is stopped while it has it. Another makes and deletes entries as fast as it can beside 16 writers
 of ours, and one takes turns at a transcript, whose lock it takes, with 16 writers of ours: seq, parentId and expectedSeq
 must be right each time. Maintenance archives sessions of another that changes them, and they are restored. The last line says how many updates were lost.
@@ -259,6 +259,17 @@ def ignores(_, updates, options):
         return at.ours.done, len(at.others[0].done), missing
 
 
+def writes_in_place(mode, updates, options):
+    """Without the lock, and slowly. A field of its own in each update: x-<name> it may count from an old copy."""
+    with Scenario(mode=mode) as at:
+        other = at.other("none", updates, pause_ms=options.pause_ms)
+        at.run_beside(other, updates)
+        other.finish()
+        missing = [one for one in at.lost() if " counted " not in one]
+        missing += [f"{p.name} is set aside" for p in at.daemon.agent_dir().iterdir() if ".corrupt." in p.name]
+        return at.ours.done, len(other.done), missing
+
+
 def dies(rule, updates, options):
     """Each life ends with the lock held; the next one goes on."""
     with Scenario() as at:
@@ -490,6 +501,7 @@ SCENARIOS = {
     "maintenance and restore": (maintained, "formats"),
     "three processes": (three, None),
     "the other ignores the lock": (ignores, None),
+    **{f"the other writes in place, without the lock, {mode} mode": (writes_in_place, mode) for mode in ("own", "shared")},
     "the other dies with the lock": (dies, "formats"),
     "the other dies with the lock, 2026.1": (dies, "2026.1"),
     **{f"the other is stopped with the lock, {rule}": (stopped, rule) for rule in RULES},
@@ -502,6 +514,7 @@ def main():
     parser.add_argument("--binary", help="the sessiond to test (default build/release/sessiond)")
     parser.add_argument("--updates", type=int, default=100, help="of each side, in each scenario")
     parser.add_argument("--stale-ms", type=int, default=300, help="when the others call a stopped daemon's lock stale")
+    parser.add_argument("--pause-ms", type=float, default=20, help="of the other that writes in place, at half, on average")
     parser.add_argument("--stop-seconds", type=float, default=0.0, help="for which it stays stopped after that")
     parser.add_argument("--stops", type=int, default=1, help="how often it is stopped at least")
     parser.add_argument("--fault", help="SESSIOND_FAULT of a daemon that is to stop itself (builds with the fault hook)")

@@ -6,7 +6,7 @@ tells "<seq> <id>" on stdout. With --churn it makes, changes and deletes entries
 is {"made": {<key>: {<field>: …}}, "deletions": n, "undone": […]}, what it found otherwise than it had left it.
 
 As a program it makes --updates changes: the k-th of an entry sets the field t<k> and counts x-theirs up, and each one done
-is told by a line on stdout. With --present it takes any entry that is there, and tells "<k> <its key>". --hold stop|die: every --every updates it stops or kills itself holding the lock, having read.
+is told by a line on stdout. With --present it takes any entry that is there, and tells "<k> <its key>". With --pause-ms it writes in place, slowly. --hold stop|die: every --every updates it stops or kills itself holding the lock, having read.
 """
 
 import argparse
@@ -164,6 +164,25 @@ class Lock:
             pass
 
 
+def rewrite(store, entries, pause):
+    """Writes in place: empties the file, writes a half, pauses, writes the rest."""
+    text = json.dumps(entries, indent=2)
+    with open(store, "w", encoding="utf-8") as out:
+        out.write(text[:len(text) // 2])
+        out.flush()
+        time.sleep(pause)
+        out.write(text[len(text) // 2:])
+
+
+def read_whole(store):
+    """What the store holds, once it is there and whole."""
+    while True:
+        try:
+            return json.loads(Path(store).read_bytes())
+        except (FileNotFoundError, ValueError):
+            time.sleep(0.001)
+
+
 def replace(store, entries):
     temp = f"{store}.{os.getpid()}.{uuid.uuid4()}.tmp"
     with open(temp, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
@@ -255,6 +274,7 @@ def main():
     parser.add_argument("--hold", choices=("stop", "die"))
     parser.add_argument("--every", type=int, default=50)
     parser.add_argument("--present", action="store_true", help="changes any entry that is there")
+    parser.add_argument("--pause-ms", type=float, help="writes in place, and pauses for so long at half")
     parser.add_argument("--churn", action="store_true", help="makes, changes and deletes entries")
     parser.add_argument("--transcript", help="takes turns at this transcript instead of changing the store")
     options = parser.parse_args()
@@ -282,7 +302,7 @@ def main():
         if ended:
             break
         with lock:
-            entries = json.loads(Path(options.store).read_bytes())
+            entries = read_whole(options.store) if options.pause_ms is not None else json.loads(Path(options.store).read_bytes())
             if options.hold and number % options.every == options.every - 1:
                 if options.hold == "die":
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -294,7 +314,10 @@ def main():
             entry[f"{options.name}{number if options.present else number // len(keys)}"] = number
             entry["x-" + options.name] = entry.get("x-" + options.name, 0) + 1
             entry["updatedAt"] = max(int(time.time() * 1000), entry.get("updatedAt", 0))
-            replace(options.store, entries)
+            if options.pause_ms is not None:
+                rewrite(options.store, entries, options.pause_ms / 1000 * random.uniform(0, 2))
+            else:
+                replace(options.store, entries)
         try:
             print(number, key, flush=True)
         except BrokenPipeError:

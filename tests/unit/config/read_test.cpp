@@ -60,7 +60,7 @@ TEST_CASE("every key reaches its field") {
     "journal": {"segmentBytes": 100000, "maxBytes": 200000, "retentionMs": 3000},
     "idempotency": {"retentionMs": 4000, "maxBytes": 2000000},
     "store": {"mode": "shared", "pathTemplate": "{agentId}/s.json", "cacheTtlMs": 0, "writeThrough": true,
-              "checkpointDuty": 1, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}, "allowOutside": true,
+              "checkpointDuty": 1, "damageAfterMs": 600, "lock": {"timeoutMs": 21, "pollIntervalMs": 20, "staleMs": 2200}, "allowOutside": true,
               "encryption": {"keyFile": "/keys.json"}},
     "stream": {"heartbeatMs": 1.5e3, "stallTimeoutMs": 1600, "tailBytes": 4096.0, "retryMs": 10, "coalesceMs": 7},
     "network": {"threads": 3}, "routing": {"caseSensitive": ["matrix"]}, "names": {"sanitize": true},
@@ -105,7 +105,8 @@ TEST_CASE("every key reaches its field") {
   wanted.audit = {{}, 100000};
   wanted.journal = {100000, 200000, 3000};
   wanted.idempotency = {4000, 2000000};
-  wanted.store = {Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, {21, 20, 2200}, true, {"/keys.json"}};
+  wanted.store = {
+      Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, 600, {21, 20, 2200}, true, {"/keys.json"}};
   wanted.store.search = {.enabled = false, .path = "/var/index", .max_bytes = 2000000, .timeout_ms = 500};
   wanted.stream = {1500, 1600, 4096, 10, 7};
   wanted.network = {3};

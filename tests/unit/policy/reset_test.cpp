@@ -301,21 +301,38 @@ TEST_CASE("what a reset keeps") {
                             "fallbackChain",
                             "model",
                             "modelProvider",
-                            "totalTokensFresh",
+                            "contextTokens",
                             "x-custom",
                             "",
                             "日本"}) {
     CAPTURE(field);
     CHECK(kept_on_reset(field));
   }
-  for (const char* field : {"sdkSessionId",        "cliSessionIds",   "claudeCliSessionId",
-                            "inputTokens",         "outputTokens",    "totalTokens",
-                            "contextTokens",       "compactionCount", "messageCount",
-                            "systemSent",          "abortedLastRun",  "lastHeartbeatText",
-                            "lastHeartbeatSentAt", "memoryFlushAt",   "memoryFlushCompactionCount",
-                            "sessionFile",         "archivedAt",      "status",
-                            "activeRun",           "runCount",        "turnCount",
-                            "allowedTools"}) {
+  for (const char* field : {"sdkSessionId",
+                            "cliSessionIds",
+                            "claudeCliSessionId",
+                            "inputTokens",
+                            "outputTokens",
+                            "totalTokens",
+                            "systemPromptReport",
+                            "compactionCount",
+                            "messageCount",
+                            "authProfileOverrideCompactionCount",
+                            "systemSent",
+                            "abortedLastRun",
+                            "lastHeartbeatText",
+                            "lastHeartbeatSentAt",
+                            "memoryFlushAt",
+                            "memoryFlushCompactionCount",
+                            "sessionFile",
+                            "archivedAt",
+                            "status",
+                            "activeRun",
+                            "runCount",
+                            "turnCount",
+                            "allowedTools",
+                            "usageTotals",
+                            "totalTokensFresh"}) {
     CAPTURE(field);
     CHECK_FALSE(kept_on_reset(field));
   }

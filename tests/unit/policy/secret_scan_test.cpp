@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -192,6 +193,142 @@ TEST_CASE("masked") {
     CHECK(kind_in(masked) == "");
   }
   CHECK(without_secrets("/v1/sd_ab12cd34_" + mixed(43) + "/x") == "/v1/(secret)/x");
+}
+
+TEST_CASE("a text in pieces is redacted as the whole is, wherever it is cut") {
+  std::mt19937 random(7);
+  const auto below = [&random](std::size_t most) { return random() % most; };
+  const auto check = [&](const std::string& text) {
+    const std::string whole = redacted_text(text);
+    for (int turn = 0; turn < 60; ++turn) {
+      PieceRedactor pieces;
+      std::string told;
+      std::size_t taken_out = 0;
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t size = turn == 0 ? 1 : 1 + below(turn % 3 == 0 ? 4 : text.size());
+        const auto piece = pieces.take(text.substr(at, size));
+        told += piece.text;
+        taken_out += piece.kinds.size();
+        at += size;
+      }
+      const bool waits = !pieces.held_kind().empty();
+      told += pieces.rest();
+      CHECK(told == whole);
+      CHECK(taken_out + (waits ? 1U : 0U) >= 1);
+    }
+  };
+  for (const auto& [kind, key] : known()) {
+    if (kind == "private key" || kind == "Telegram bot token") continue;
+    CAPTURE(kind);
+    check("My key: " + key + ", use it");
+    check("Zürich \n" + key);
+  }
+}
+
+TEST_CASE("a text in pieces: what is long is dropped to its end, and told again behind it") {
+  const std::string head = base64url(R"({"alg":"HS256","typ":"JWT"})");
+  const std::vector<std::string> longer{"sk-ant-api03-" + mixed(5'000), head + "." + mixed(3'000) + "." + mixed(900),
+                                        "-----BEGIN RSA PRIVATE "
+                                        "KEY-----\n" +
+                                            times(4'000, "MIIEow\n") + "\n-----END RSA PRIVATE KEY-----"};
+  for (const std::string& key : longer) {
+    for (const std::size_t size : {1U, 7U, 100U, 199U, 201U, 3'000U}) {
+      CAPTURE(size);
+      PieceRedactor pieces;
+      std::string told;
+      const std::string text = "a " + key + " and so on, for long enough";
+      for (std::size_t at = 0; at < text.size(); at += size) told += pieces.take(text.substr(at, size)).text;
+      told += pieces.rest();
+      CHECK(told.starts_with("a "));
+      CHECK(told.contains("[redacted: "));
+      CHECK(told.ends_with(" long enough"));
+      CHECK(told.size() < 70);
+    }
+  }
+}
+
+TEST_CASE("a text in pieces: no part that is told holds the secret") {
+  std::mt19937 random(11);
+  for (const auto& [kind, key] : known()) {
+    CAPTURE(kind);
+    for (int turn = 0; turn < 200; ++turn) {
+      const std::string text = "x " + key + " y";
+      PieceRedactor pieces;
+      std::string told;
+      for (std::size_t at = 0; at < text.size();) {
+        const std::size_t size = 1 + random() % 40;
+        told += pieces.take(text.substr(at, size)).text;
+        at += size;
+      }
+      told += pieces.rest();
+      CHECK_FALSE(find_secret(told));
+      CHECK(told.contains("[redacted: "));
+    }
+  }
+}
+
+TEST_CASE("a text in pieces: prose does not wait") {
+  PieceRedactor pieces;
+  for (const std::string_view piece : {"The", " quick", " brown", " fox",   " asks",
+                                       " in", " 2026",  ":",      " \"is",  " it",
+                                       "?\"", " Grün",  "\n",     "e.g.",   " https://example.com/a",
+                                       " No", " SKI",   "PED",    " risk-", "free"}) {
+    CAPTURE(piece);
+    CHECK(pieces.take(piece).text == piece);
+    CHECK_FALSE(pieces.waits());
+  }
+}
+
+TEST_CASE("a message: ids, base64 and signatures by their places") {
+  const std::string key = "sk-ant-api03-" + mixed(93);
+  const auto look = [](const std::string& json) {
+    REQUIRE(json::check(json));
+    return redact(json, "", {.message = true});
+  };
+  const auto in_id = [&](const std::string& json) {
+    const auto found = look(json).found;
+    return found.size() == 1 && found[0].in_id;
+  };
+  CHECK(in_id(R"({"id":")" + key + "\"}"));
+  CHECK(in_id(R"({"entries":[{"parentId":")" + key + "\"}]}"));
+  CHECK(in_id(R"({"content":[{"type":"toolCall","id":")" + key + "\"}]}"));
+  CHECK(in_id(R"({"channel":")" + key + "\"}"));
+  CHECK(in_id(R"({"replyTo":{"to":")" + key + "\"}}"));
+  for (const std::string text :
+       {R"({"text":"%"})", R"({"content":[{"type":"toolCall","id":"c","arguments":{"id":"%"}}]})",
+        R"({"content":[{"a":{"b":{"key":"%"}}}]})", R"({"from":{"name":"%"}})"}) {
+    CAPTURE(text);
+    std::string json = text;
+    json.replace(json.find('%'), 1, key);
+    CHECK(look(json).found.size() == 1);
+    CHECK_FALSE(in_id(json));
+    CHECK_FALSE(look(json).text.contains(mixed(60)));
+  }
+  const std::string aws = "AKIA" + times(16, "IOSFODNN7EXAMPLE");
+  for (const std::string text : {R"([{"type":"image","data":"% ","mimeType":"image/png"}])",
+                                 R"({"source":{"type":"base64","media_type":"image/png","data":"% "}})",
+                                 R"({"image_url":{"url":"data:image/png;base64,% "}})", R"({"signature":"% "})",
+                                 R"([{"type":"redacted_thinking","data":"% "}])"}) {
+    CAPTURE(text);
+    std::string json = text;
+    json.replace(json.find("% "), 2, "iVBOR/" + aws + "/x==");
+    CHECK(look(json).found.empty());
+  }
+  CHECK(look(R"({"type":"image","data":"no base64: )" + aws + R"( ","mimeType":"image/png"})").found.size() == 1);
+  CHECK(look(R"({"data":")" + aws + "\"}").found.size() == 1);
+}
+
+TEST_CASE("only our own tokens are taken out where others may stand") {
+  const std::string own = "sd_ab12cd34_" + mixed(43);
+  const std::string json = R"([{"type":"text","text":"AKIA)" + times(16, "IOSFODNN7EXAMPLE") + " " + own + R"("}])";
+  const Redaction found = redact(json, "", {.taken = TakenOut::own});
+  REQUIRE(found.found.size() == 2);
+  CHECK(found.text.contains("AKIA"));
+  CHECK(found.text.contains("[redacted: sessiond token]"));
+  CHECK_FALSE(found.text.contains(own));
+  const std::string other = R"(["AKIA)" + times(16, "IOSFODNN7EXAMPLE") + R"("])";
+  CHECK(redact(other, "", {.taken = TakenOut::own}).text.empty());
+  CHECK(redact(other, "", {.taken = TakenOut::own}).found.size() == 1);
 }
 
 TEST_CASE("linear: what begins like one again and again") {

@@ -253,6 +253,39 @@ TEST_CASE("within a fence no folder leads out of it") {
   }
 }
 
+TEST_CASE("within a fence a link to a transcript is followed, and no other") {
+  TempDir dir;
+  const std::filesystem::path root = dir / "state";
+  REQUIRE(make_dirs(root / "agents"));
+  REQUIRE(make_dirs(root / "journal"));
+  REQUIRE(make_dirs(root / "big"));
+  for (const char* name :
+       {"state/big/t.jsonl", "state/big/other", "state/audit.jsonl", "state/journal/1.jsonl", "out.jsonl"})
+    REQUIRE(replace_file(dir / name, "content"));
+  const std::filesystem::path link = root / "agents/t.jsonl";
+  REQUIRE(confine_below(root));
+  const auto followed = [&](const char* target) {
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(target, link);
+    const auto status = stat_within(link);
+    REQUIRE(status);
+    const bool is_file = S_ISREG(status->st_mode);
+    CHECK(open_within(link, O_RDONLY).has_value() == is_file);
+    CHECK((path_within(link) != link) == is_file);
+    if (!is_file) CHECK(in_the_way(link, {}).lasting);
+    return is_file;
+  };
+  CHECK(followed("../big/t.jsonl"));
+  CHECK_FALSE(followed("../big/other"));
+  CHECK_FALSE(followed("../audit.jsonl"));
+  CHECK_FALSE(followed("../journal/1.jsonl"));
+  CHECK_FALSE(followed("../../out.jsonl"));
+  CHECK_FALSE(followed("../big/none.jsonl"));
+  CHECK_FALSE(open_within(link, O_RDWR | O_CREAT));
+  CHECK_FALSE(std::filesystem::exists(root / "big/none.jsonl"));
+  REQUIRE(confine_below(""));
+}
+
 TEST_CASE("a file that is cut off when opened") {
   TempDir dir;
   REQUIRE(replace_file(dir.path() / "a", "text"));

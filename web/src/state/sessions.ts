@@ -33,7 +33,12 @@ let asOf = 0;
 
 export const idOf = ({ agent, key }: { agent?: unknown; key?: unknown }) => `${text(agent)}\n${text(key)}`;
 export const titleOf = (s: Session) =>
-  text(s.name) || text(s.label) || text(s.displayName) || text(s.subject) || text(s.key).replace(/^agent:[^:]*:/, '');
+  text(s.name) ||
+  text(s.label) ||
+  text(s.displayName) ||
+  text(s.subject) ||
+  text(s.firstMessage) ||
+  text(s.key).replace(/^agent:[^:]*:/, '');
 export const isRunning = (s: Session) => !!s.activeRun || s.status === 'running' || s.status === 'aborting';
 export const rowOf = (place: Place) => {
   void drawn.value;

@@ -11,6 +11,9 @@ export function SessionRow({ session, open }: { session: Session; open: boolean 
   const id = idOf(session),
     fresh = open ? 0 : unread(session),
     messages = Number(session.messageCount) || 0;
+  const title = titleOf(session),
+    first = text(session.firstMessage),
+    below = first && first !== title ? first : text(session.key);
   const waits = approvals.value.some(one => idOf(one) === id),
     broken = failed.value.some(one => idOf(one) === id);
   const needs = Array.isArray(session.needs) && session.needs.length > 0;
@@ -25,7 +28,7 @@ export function SessionRow({ session, open }: { session: Session; open: boolean 
       >
         <span class="row">
           <span class={`title cut ${fresh ? 'fresh' : ''}`} dir="auto">
-            {titleOf(session)}
+            {title}
           </span>
           {fresh > 0 && (
             <span class="count">
@@ -38,7 +41,7 @@ export function SessionRow({ session, open }: { session: Session; open: boolean 
         <span class="row sub">
           <Channel name={text(session.channel) || text(session.lastChannel)} />
           <span class="cut soft grow" dir="auto">
-            {text(session.firstMessage) || text(session.key)}
+            {below}
           </span>
           {waits ? (
             <Badge tone="warn">approval</Badge>

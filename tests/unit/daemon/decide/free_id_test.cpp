@@ -77,7 +77,13 @@ TEST_CASE("who may take an id that only files bear") {
   // A purge is known for as long as the journal has it.
   world.state.archives.add({.seq = 5, .time = 3, .key = "agent:main:guest:a", .session_id = "purged", .purged = true});
   CHECK_FALSE(takes("purged"));
-  world.oldest_seq = 6;
+  CHECK(takes("purged", "agent:main:guest:a"));  // under the key that it had
+  world.state.archives.add({.seq = 6, .time = 4, .key = "agent:main:owner", .session_id = "theirs", .purged = true});
+  CHECK_FALSE(takes("theirs", "agent:main:owner"));  // the guest does not see that key
+  world.on_disk["purged"] = {.changes = true};       // which copies of its messages are shown by
+  CHECK_FALSE(takes("purged", "agent:main:guest:a"));
+  world.on_disk.erase("purged");
+  world.oldest_seq = 7;
   CHECK(takes("purged"));
 }
 

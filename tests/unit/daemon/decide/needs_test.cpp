@@ -45,7 +45,7 @@ TEST_CASE("platform_message: names are one if the messages are") {
   CHECK(platform_name("main", "slack", "", "P", "1") != platform_name("main", "slack", "default", "P", "1"));
   CHECK(platform_name("main", "slack", "a\",\"peer\":\"P", "", "1") != platform_name("main", "slack", "a", "P", "1"));
   const MessagePlace place{.key = "k", .session_id = "s", .topic = "t", .entry_id = "e", .seq = 7};
-  const auto read = read_place(place_json(place));
+  const auto read = read_place(place_json(place, "0badcafe-3"));
   REQUIRE(read);
   CHECK(read->topic == "t");
   CHECK(read->seq == 7);

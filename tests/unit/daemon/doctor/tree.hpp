@@ -92,6 +92,7 @@ class Tree {
 inline config::Config config_of(const Tree& tree) {
   config::Config config;
   config.state_dir = tree.path().native();
+  config.store.damage_after_ms = 0;  // what was written a moment ago counts
   return config;
 }
 

@@ -135,6 +135,20 @@ TEST_CASE("a token of one session sees its session, and those that events say de
   CHECK(!view.shows(child));
 }
 
+TEST_CASE("a session with the id of a purged one has what came behind the purge, and what is not stored") {
+  StreamView view{.scope = {.agent = "main", .key = message.key, .after = 7},
+                  .filter = filter({}),
+                  .principal = {.id = "a", .agents = {"main"}}};
+  journal::Envelope event = message;
+  for (const auto& [seq, is_shown] : {std::pair{6U, false}, {7U, false}, {8U, true}, {0U, true}}) {
+    CAPTURE(seq);
+    event.seq = seq;
+    CHECK(view.shows(event) == is_shown);
+  }
+  view.scope.after = 0;  // no session was purged
+  CHECK(view.shows(event));
+}
+
 TEST_CASE("a view is the path, the query and the token together") {
   const StreamView view{.scope = {.agent = "main", .key = message.key},
                         .filter = filter({{"types", "message.*"}}),

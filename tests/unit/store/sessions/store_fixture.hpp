@@ -28,6 +28,7 @@ struct StoreFixture {
   std::filesystem::path generations = dir / "journal/previous";
   std::filesystem::path previous = generations / "main.json";
   bool exchange = true;
+  sessions::Patience patience{.unchanged = {}};  // a store that is not whole is damaged at once
 
   explicit StoreFixture(TempDir::On on = TempDir::On::disk) : dir(on) { REQUIRE(store::make_dirs(sessions)); }
 
@@ -35,7 +36,8 @@ struct StoreFixture {
     return {.path = path,
             .previous = previous,
             .lock = {.timeout = std::chrono::seconds(60), .poll_interval = std::chrono::milliseconds(1)},
-            .exchange = exchange};
+            .exchange = exchange,
+            .patience = patience};
   }
   // Writes as a foreign program does: a new file by rename.
   void replace(std::string_view text) const { REQUIRE(store::replace_file(path, text)); }

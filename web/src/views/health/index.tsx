@@ -15,7 +15,7 @@ type Ready = Schemas['Ready'];
 // Each thing that is not as it should be, in words.
 function complaints(ready: Ready): string[] {
   const lists = ['reasons', 'degraded', 'damage', 'repairs'] as const;
-  const all = lists.flatMap(name => ready[name].map(one => `${name === 'reasons' ? '' : name + ': '}${one}`));
+  const all = lists.flatMap(name => (ready[name] ?? []).map(one => `${name === 'reasons' ? '' : name + ': '}${one}`));
   if (ready.failedDeliveries) all.push(`${ready.failedDeliveries} deliveries failed and wait under Work`);
   if (ready.idempotencyTruncated) all.push('kept answers went before their time for want of space');
   if (ready.unwatched) all.push(`changes of other programs are seen late: ${ready.unwatched}`);
@@ -43,7 +43,7 @@ function Readiness({ ready }: { ready: Ready }) {
           ))}
         </ul>
       )}
-      {ready.loading.length > 0 && <p class="soft">Reading: {ready.loading.join(', ')}</p>}
+      {!!ready.loading?.length && <p class="soft">Reading: {ready.loading.join(', ')}</p>}
       {check && (
         <p class="soft">
           The journal is being checked: {check.segments} of {check.ofSegments} segments

@@ -22,6 +22,7 @@ function ruleOf({ rule, due, idleAt, dailyAt }: Freshness): string {
 export function Facts({ session }: { session: Session }) {
   const place = { agent: text(session.agent), key: text(session.key) };
   const fresh = useAsk<Freshness>(session.archivedAt ? null : pathOf(place, '/freshness'));
+  const totals = session.usageTotals;
   const facts: [string, unknown][] = [
     ['Session id', <span class="mono">{text(session.sessionId)}</span>],
     ['Revision', session.rev],
@@ -30,8 +31,8 @@ export function Facts({ session }: { session: Session }) {
     ['Messages', count(Number(session.messageCount) || 0)],
     [
       'Tokens',
-      session.totalTokens
-        ? `${count(Number(session.totalTokens))} (${count(Number(session.inputTokens) || 0)} in, ${count(Number(session.outputTokens) || 0)} out)`
+      totals?.total
+        ? `${count(totals.total)} (${count(totals.input || 0)} in, ${count(totals.output || 0)} out)`
         : null,
     ],
     ['Runs', session.runCount],

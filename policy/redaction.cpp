@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "policy/pointer.hpp"
@@ -16,14 +17,14 @@ namespace sessiond::policy {
 namespace {
 
 constexpr std::size_t most_found = 20;
-constexpr int most_nested = 4;           // JSON in strings of JSON
-constexpr std::size_t most_held = 200;   // code points of a piece
-constexpr std::size_t most_before = 24;  // bytes: a bot's number and what stands before it
+constexpr int most_nested = 4;            // JSON in strings of JSON
+constexpr std::size_t most_held = 200;    // code points of a piece
+constexpr std::size_t most_before = 256;  // bytes: as much as may have been told of a secret that goes on
 
 std::string placeholder(std::string_view kind) { return std::string("[redacted: ").append(kind).append("]"); }
 
 bool is_json(std::string_view text) {
-  return (text.starts_with('{') || text.starts_with('[')) && json::check(text).has_value();
+  return (text.starts_with('{') || text.starts_with('[') || text.starts_with('"')) && json::check(text).has_value();
 }
 
 bool takes(TakenOut taken, std::string_view kind) { return taken == TakenOut::all || is_own(kind); }
@@ -43,29 +44,45 @@ constexpr std::array<std::string_view, 12> addresses{"key",     "sessionKey", "t
                                                      "channel", "to",         "accountId", "peer",
                                                      "from",    "agent",      "space",     "groupId"};
 // Members that hold a tool's data, whatever the names in it. `input` is one but at the top of a body.
-constexpr std::array<std::string_view, 8> data{"arguments", "args",   "input", "details",
-                                               "result",    "output", "data",  "response"};
-constexpr std::array<std::string_view, 5> media_types{"mimeType", "mime_type", "media_type", "mediaType", "format"};
+constexpr std::array<std::string_view, 9> data{"arguments", "args", "input",    "details", "result",
+                                               "output",    "data", "response", "json"};
+constexpr std::array<std::string_view, 4> media_types{"mimeType", "mime_type", "media_type", "mediaType"};
 
-bool is_base64(std::string_view inner) {
-  return inner.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\") == inner.npos;
+constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+bool is_of(std::string_view text, std::string_view others) {
+  return text.find_first_not_of(std::string(letters).append(others)) == text.npos;
 }
 
-// Whether a member of an object holds base64 by its place: media and signatures (media.hpp, signatures.hpp).
-bool is_encoded(std::string_view object, std::string_view name, std::string_view value) {
+// Returns whether base64 that is long enough looks like a key by chance: one that it begins with is none, nor is one of
+// ours.
+bool is_by_chance(std::string_view base64) {
+  for (auto found = find_secret(base64); found; found = find_secret(base64, found->at + found->size))
+    if (found->at == 0 || is_own(found->kind)) return false;
+  return true;
+}
+bool is_base64(std::string_view inner) { return !inner.empty() && is_of(inner, "+/=\\") && is_by_chance(inner); }
+bool is_signature_text(std::string_view inner) { return is_of(inner, "+/=\\-_") && is_by_chance(inner); }
+
+// Returns whether a member of an object holds base64 by its place: media and signatures (media.hpp, signatures.hpp).
+// `of`: the name of the member that the object is.
+bool is_encoded(std::string_view object, std::string_view of, std::string_view name, std::string_view value) {
   if (json::kind(value) != json::Kind::string) return false;
-  if (is_signature(name)) return true;
-  std::string_view inner = value.substr(1, value.size() - 2);
+  const std::string_view inner = value.substr(1, value.size() - 2);
+  if (is_signature(name)) return is_signature_text(inner);
   if (inner.starts_with("data:")) {
     constexpr std::string_view marker = ";base64,";
     const std::size_t at = inner.substr(0, 256).find(marker);
-    return at != inner.npos && is_base64(inner.substr(at + marker.size()));
+    if (at == inner.npos) return false;
+    const std::string_view type = inner.substr(5, at - 5);
+    return type.contains('/') && is_of(type, "+-./;=_") && !find_secret(type) &&
+           is_base64(inner.substr(at + marker.size()));
   }
   if (name != "data") return false;
   const std::string type = json::string_at(object, "type").value_or("");
-  if (type == "redacted_thinking") return true;
+  if (type == "redacted_thinking") return is_signature_text(inner);
   const auto is_there = [object](std::string_view member) { return json::find(object, member).has_value(); };
-  return (type == "base64" || std::ranges::any_of(media_types, is_there)) && is_base64(inner);
+  const bool is_audio = of == "input_audio" && is_there("format");
+  return (type == "base64" || is_audio || std::ranges::any_of(media_types, is_there)) && is_base64(inner);
 }
 
 bool is_delta(std::string_view type) { return type == "text.delta" || type == "reasoning.delta"; }
@@ -140,15 +157,19 @@ class Walk {
   }
 
   void look_in_object(std::string_view object) {
-    const bool leaves_text = !look_.deltas && (path_.empty() || is_delta(json::string_at(object, "type").value_or("")));
+    const bool is_event = path_.size() == 2 && in_events();
+    const bool leaves_text =
+        !look_.deltas && (path_.empty() || (is_event && is_delta(json::string_at(object, "type").value_or(""))));
+    const std::string_view of =
+        path_.empty() || path_.back().name.data() == nullptr ? std::string_view() : path_.back().name;
     for (const json::Member& member : json::members(object)) {
       std::string held;
       const std::string_view name = json::name_of(member, held);
       read_text(member.name, Place::name);
       if (leaves_text && name == "text") continue;
-      if (look_.message && !in_data_ && is_encoded(object, name, member.value)) continue;
+      if (look_.message && !in_data_ && is_encoded(object, of, name, member.value)) continue;
       const bool was_id = std::exchange(is_id_, look_.message && !in_data_ && is_id(name));
-      const bool was_data = std::exchange(in_data_, in_data_ || (is_one_of(data, name) && !path_.empty()));
+      const bool was_data = std::exchange(in_data_, in_data_ || is_data(name));
       path_.push_back({.name = member.name});
       look(member.value);
       path_.pop_back();
@@ -157,6 +178,9 @@ class Walk {
     }
   }
 
+  bool is_data(std::string_view name) const { return is_one_of(data, name) && (name != "input" || !path_.empty()); }
+  // In the events of a call of a run.
+  bool in_events() const { return !path_.empty() && path_.front().name == "events"; }
   bool is_id(std::string_view name) const {
     return is_one_of(ids, name) || (path_.size() <= 1 && is_one_of(addresses, name));
   }
@@ -168,11 +192,12 @@ class Walk {
   }
   enum class Place : unsigned char { value, name };
   void note(std::string_view kind, Place place = Place::value) {
-    if (found_.size() >= most_found) return;
-    found_.push_back({.pointer = pointer(),
-                      .kind = kind,
-                      .in_name = place == Place::name,
-                      .in_id = is_id_ && place == Place::value});
+    const bool in_id = is_id_ && place == Place::value;
+    if (found_.size() >= most_found) {
+      if (!in_id && !is_own(kind)) return;
+      found_.pop_back();  // these may be refused, so they are told of
+    }
+    found_.push_back({.pointer = pointer(), .kind = kind, .in_name = place == Place::name, .in_id = in_id});
   }
 
   void read_text(std::string_view inner, Place place = Place::value) {
@@ -180,12 +205,14 @@ class Walk {
     std::string held;
     if (escaped) held = json::unescape(inner);
     const std::string_view text = escaped ? held : inner;
-    if (escaped && nested_ < most_nested && is_json(text)) {
-      Walk walk(text, "", {.taken = look_.taken}, nested_ + 1);
-      walk.look(text);
+    if (const std::string_view value = store::trim(text); escaped && nested_ < most_nested && is_json(value)) {
+      Walk walk(value, "", {.taken = look_.taken}, nested_ + 1);
+      walk.look(value);
       const Redaction within = std::move(walk).result();
       if (!within.text.empty()) put(inner, within.text);
-      if (!within.found.empty()) note(within.found.front().kind, place);
+      std::string_view last;
+      for (const SecretIn& found : within.found)
+        if (found.kind != last) note(last = found.kind, place);
       return;
     }
     auto found = find_secret(text);
@@ -211,8 +238,8 @@ class Walk {
       const bool is_object = json::kind(element) == json::Kind::object;
       const auto text = is_object ? json::find(element, "text") : std::nullopt;
       const std::string own = text ? json::string_at(element, "type").value_or("") : "";
-      const bool goes_on =
-          text && json::kind(*text) == json::Kind::string && own.contains("text") && (look_.deltas || !is_delta(own));
+      const bool goes_on = text && json::kind(*text) == json::Kind::string && own.contains("text") &&
+                           (look_.deltas || !in_events() || path_.size() != 1 || !is_delta(own));
       if (!goes_on || own != type) read_across(run);
       type = own;
       if (goes_on) {
@@ -233,8 +260,11 @@ class Walk {
       std::size_t begin = 0;
       for (const std::size_t end : ends) add_cut(all, std::exchange(begin, end), end, cut);
       std::size_t at = 0;
-      for (std::size_t i = 0; i < run.size() && !cut.empty(); ++i)
-        put_part(run[i], std::exchange(at, ends[i]), all, cut);
+      std::span<const SecretFound> rest = cut;
+      for (std::size_t i = 0; i < run.size() && !rest.empty(); ++i) {
+        while (!rest.empty() && rest.front().at + rest.front().size <= at) rest = rest.subspan(1);
+        put_part(run[i], std::exchange(at, ends[i]), all, rest);
+      }
     }
     run.clear();
   }
@@ -253,11 +283,12 @@ class Walk {
     }
   }
   // Writes a part, which begins at `begin` of the whole text, without the secrets that are `cut`.
-  void put_part(const TextPart& part, std::size_t begin, std::string_view all, const std::vector<SecretFound>& cut) {
+  void put_part(const TextPart& part, std::size_t begin, std::string_view all, std::span<const SecretFound> cut) {
     const std::size_t end = begin + part.text.size();
     std::string out;
     std::size_t at = begin;
     for (const SecretFound& found : cut) {
+      if (found.at >= end) break;
       const std::size_t from = std::max(found.at, begin);
       const std::size_t to = std::min(found.at + found.size, end);
       if (from >= to) continue;
@@ -352,6 +383,18 @@ std::string PieceRedactor::rest() const {
   return text.append(all, told);
 }
 
+std::string PieceRedactor::tell_rest() {
+  std::string text = rest();
+  *this = behind(before_ + held_);
+  return text;
+}
+
+PieceRedactor PieceRedactor::behind(std::string_view told) {
+  PieceRedactor out;
+  out.before_ = told.substr(told.size() - std::min(told.size(), most_before));
+  return out;
+}
+
 std::string_view PieceRedactor::held_kind() const {
   const std::string all = before_ + held_;
   for (auto found = find_secret(all); found; found = find_secret(all, found->at + found->size))
@@ -361,7 +404,7 @@ std::string_view PieceRedactor::held_kind() const {
 
 bool PieceRedactor::is_idle() const {
   const bool in_number = !before_.empty() && before_.back() >= '0' && before_.back() <= '9';
-  return held_.empty() && kind_.empty() && !in_number;
+  return held_.empty() && kind_.empty() && !in_number && begun_secret(before_) == before_.size();
 }
 
 // Returns what of a piece does not belong to the secret that is being dropped.

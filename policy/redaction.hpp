@@ -37,20 +37,24 @@ struct Redaction {
 Redaction redact(std::string_view json, std::string_view pointer = "", Look look = {});
 std::string redacted_text(std::string_view text, TakenOut taken = TakenOut::all);
 
-// Redacts a text that comes in pieces, as if it had come whole: wherever a secret is cut, the pieces that are told have
-// none of it. What may be the beginning of one waits for the next piece, up to 200 code points. What is longer is known
-// for a secret by then, and what still comes of it is dropped; only a JSON web token whose head is longer is not.
+// Redacts a text that comes in pieces, as if it had come whole. An end that may be the beginning of a secret waits for
+// the next piece, up to 200 code points. A secret that is longer is recognised by then, and the rest of it is dropped.
+// One exception is a JSON web token whose first part is longer.
 class PieceRedactor {
  public:
   struct Piece {
-    std::string text{};                     // what can be told
+    std::string text{};                     // that need not wait, redacted
     std::vector<std::string_view> kinds{};  // of the secrets that were taken out
   };
   Piece take(std::string_view piece);
-  // What waits, as it can be told when nothing more comes.
+  // The text that waits, without secrets, for when nothing more comes.
   std::string rest() const;
+  // The same. A secret that goes on all the same is taken out from there.
+  std::string tell_rest();
+  // Goes on behind a text that was told.
+  static PieceRedactor behind(std::string_view told);
   bool waits() const { return !held_.empty(); }
-  // Whether the next piece means the same as that of a new text.
+  // Returns whether the next piece can be taken as the first one of a new text.
   bool is_idle() const;
   // Returns the kind of a secret that waits, whole; empty: there is none.
   std::string_view held_kind() const;

@@ -152,13 +152,17 @@ std::optional<std::array<std::size_t, 3>> three_parts(std::string_view text, std
   return ends;
 }
 
+// Returns whether the first part of a token, or the beginning of one, decodes to a header that names an algorithm. It
+// may be cut, so it is not read as JSON.
+bool is_jwt_head(std::string_view part) { return decoded(part).contains("\"alg\""); }
+
 Found jwt(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("eyJ")) return {};  // {"
   constexpr std::size_t longest_head = 4096;
   if (run(text, at, base64url, longest_head) > longest_head) return {};
   const auto ends = three_parts(text, at);
   if (!ends || (*ends)[1] - (*ends)[0] < 3 || (*ends)[2] - (*ends)[1] <= 16) return {};
-  if (!decoded(text.substr(at, (*ends)[0] - at)).contains("\"alg\"")) return {};
+  if (!is_jwt_head(text.substr(at, (*ends)[0] - at))) return {};
   return SecretFound{at, (*ends)[2] - at, jwt_kind};
 }
 
@@ -396,7 +400,7 @@ std::size_t rest_of_secret(std::string_view kind, std::string_view more) {
 }
 
 bool begins_as_jwt(std::string_view text) {
-  return text.starts_with("eyJ") && decoded(text.substr(0, run(text, 0, base64url))).contains("\"alg\"");
+  return text.starts_with("eyJ") && is_jwt_head(text.substr(0, run(text, 0, base64url)));
 }
 
 bool is_own(std::string_view kind) { return kind.starts_with("sessiond "); }
@@ -405,11 +409,13 @@ bool may_hold_secret(std::string_view json) {
   const auto next = [json](std::size_t at) { return next_pair(pairs_and_escapes, json, at); };
   for (std::size_t at = next(0); at < json.size(); at = next(at + 1)) {
     if (json[at] == '\\') {  // escapes hide what a plain writer would not escape: \u0073k-, and slashes
-      const std::string_view escape = json.substr(at, 5);
-      if (escape.starts_with("\\/") ||
-          (escape.starts_with("\\u00") && escape.size() == 5 && escape[4] >= '2' && escape[4] <= '7'))
+      // One backslash at this level, more of them in JSON within strings.
+      const std::size_t end = std::min(json.find_first_not_of('\\', at), json.size());
+      const std::string_view escape = json.substr(end, 4);
+      if (escape.starts_with('/') ||
+          (escape.starts_with("u00") && escape.size() == 4 && escape[3] >= '2' && escape[3] <= '7'))
         return true;
-      ++at;
+      at = (end - at) % 2 == 0 ? end - 1 : end;
       continue;
     }
     const char last = before(json, at);

@@ -98,6 +98,7 @@ std::optional<std::int64_t> number_in(const Name& name, std::string_view value) 
 }  // namespace
 
 std::optional<std::int64_t> counted(std::string_view raw) {
+  if (raw.empty()) return {};
   if (const auto number = json::as_int(raw)) return std::clamp(*number, std::int64_t{0}, most_counted);
   const auto real = json::as_double(raw);
   // Not a double: either it is not a number, or its power of ten is too large or too small.

@@ -27,7 +27,7 @@ struct TokenUsage {
   std::int64_t total = 0;  // as given, else sum()
   std::int64_t used = 0;   // of the model's window: sum(), and more where the provider's total has what no part tells
 
-  // What the model was shown for the reply, tokens of its cache included.
+  // Tokens of the prompt of the reply, those from the provider's cache included.
   std::int64_t prompt() const { return add_counted(input, add_counted(cache_read, cache_write)); }
   std::int64_t sum() const { return add_counted(add_counted(input, output), add_counted(cache_read, cache_write)); }
 };

@@ -166,20 +166,22 @@ Result<Fd> open_file(const fs::path& path, int flags) {
 
 namespace {
 
-// Opens what a symbolic link names if it may be followed, without access to it: a transcript in a folder of the state
-// directory, not the daemon's own files. Nothing: it may not.
+// Opens the file that a symbolic link leads to, without access to its content. Nothing: the link is not followed.
 Fd open_link(const fs::path& path) {
   Fd named(retry([&] { return ::open(path.c_str(), O_PATH | O_CLOEXEC); }));
   if (!named || !check_within(named.get(), path, false)) return {};
   const Fence* fence = fence_of(path);
   if (fence == nullptr) return {};
   const std::string real = real_path(named.get());
-  const std::string_view below = std::string_view(real).substr(fence->real.size());
-  const bool own = !below.contains('/') || below.starts_with("journal/");
-  return !own && below.substr(below.find_last_of('/')).contains(".jsonl") ? std::move(named) : Fd{};
+  return may_be_linked(std::string_view(real).substr(fence->real.size())) ? std::move(named) : Fd{};
 }
 
 }  // namespace
+
+bool may_be_linked(std::string_view file) {
+  const std::size_t slash = file.find_last_of('/');
+  return slash != file.npos && !file.starts_with("journal/") && file.substr(slash).contains(".jsonl");
+}
 
 std::optional<struct stat> stat_within(const fs::path& path) {
   auto status = stat_of(path);

@@ -44,8 +44,11 @@ FileIdentity identity(const struct stat& status);
 Result<struct stat> status_of(int fd, std::string_view path);           // of an open file; `path` is for problems
 std::optional<struct stat> stat_of(const std::filesystem::path& path);  // of a link itself; nothing when it fails
 
-// As stat_of, but of a symbolic link to a transcript (*.jsonl…) in a folder of the state directory the file that it
-// names. Other links are themselves: out of it, nowhere, to files of the daemon, or where nothing is confined.
+// Returns whether a symbolic link may lead to a file, named relative to the state directory: a transcript (*.jsonl…) in
+// a folder of it, and no file of the daemon.
+bool may_be_linked(std::string_view file);
+// As stat_of, but of a symbolic link that may be followed the file that it names. Other links are themselves: out of
+// the state directory, nowhere, or where nothing is confined.
 std::optional<struct stat> stat_within(const std::filesystem::path& path);
 // The path of that file: `path`, unless it is such a link.
 std::filesystem::path path_within(const std::filesystem::path& path);

@@ -12,7 +12,7 @@ struct EntrySums {
   std::int64_t entries = 0, compactions = 0;
   std::int64_t input = 0, output = 0, total = 0;  // tokens, of the usage of assistants
   std::int64_t cost = 0;                          // microcents, of the same
-  // What the model was shown for its last reply, in tokens. Nothing: that is not known, or a compaction follows it.
+  // Tokens of the prompt of the last reply. Nothing: unknown, or a compaction follows the reply.
   std::optional<std::int64_t> last_prompt{};
   // beginning_of() the first message of a person, and its entry id; empty: there is none
   std::string first_message{}, first_id{};

@@ -109,8 +109,9 @@ Result<lock::FileLock> TranscriptWriter::Impl::take_lock(std::string_view file) 
     if (why.code != Code::lock_timeout && why.code != Code::storage_full) why.code = Code::degraded;
     return std::unexpected(std::move(why));
   };
+  TRY(check_folder(file));
   auto path = store::resolve_below(state_dir, std::string(file));
-  if (!path) return unusable(std::move(path.error()));
+  if (!path) return unusable(store::in_the_way(state_dir / file, std::move(path.error())));
   if (auto made = store::make_dirs(path->parent_path()); !made) return unusable(std::move(made.error()));
   auto got = lock::FileLock::acquire(*path, *locks, evictions);
   if (!got) return unusable(std::move(got.error()));

@@ -3,6 +3,7 @@
 // ten minutes; the message that the deltas announce has it. Thread: the loop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -29,18 +30,17 @@ class HeldDeltas {
       text = std::move(at->second.text);
       waiting_.erase(at);
     }
-    if (sent.empty()) return {.text = text.rest()};
     policy::PieceRedactor before = rejects ? text : policy::PieceRedactor();
     policy::PieceRedactor::Piece piece = text.take(sent);
-    Delta out{.text = std::move(piece.text)};
+    Delta out{.text = sent.empty() ? text.tell_rest() : std::move(piece.text)};
     for (const std::string_view kind : piece.kinds) out.found.push_back({.pointer = "/text", .kind = kind});
     if (rejects && !text.held_kind().empty()) out.found.push_back({.pointer = "/text", .kind = text.held_kind()});
     if (rejects && !out.found.empty()) text = std::move(before);
     if (text.is_idle()) return out;
-    if (waiting_.size() < most)
-      waiting_.emplace(std::move(of), Waiting{.text = std::move(text), .since = now});
-    else
-      out.text += text.rest();
+    // The oldest makes room: its end is told with the message alone.
+    if (waiting_.size() >= most)
+      waiting_.erase(std::ranges::min_element(waiting_, {}, [](const auto& one) { return one.second.since; }));
+    waiting_.emplace(std::move(of), Waiting{.text = std::move(text), .since = now});
     return out;
   }
 

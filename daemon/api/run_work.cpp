@@ -72,14 +72,14 @@ void pass_on(Api& api, const journal::Envelope& about, const Told& told, const s
   }
 }
 
-// What a call tells where texts are looked at in pieces, and the secrets that were found in them.
+// The events of a call after its texts were checked for keys, and the keys that were found.
 struct Checked {
   Told told{};
   std::vector<policy::SecretIn> found{};
 };
 
-// Gives the deltas of a call the text that can be told now: a key may be cut by their ends, and by those of the calls
-// before. What is said is one text, and so is what is thought, whatever stands between.
+// Takes keys out of the deltas of a call. A delta may end within a key, so its end may wait for a later one. All that a
+// run says is read as one text, and all that it thinks as another.
 Checked without_cut_keys(const Told& told, decide::RunPulse& pulse, bool rejects) {
   Checked out{.told = {.speaks = told.speaks}};
   std::size_t index = 0;
@@ -135,6 +135,7 @@ HandlerResult tell(Api& api, http::Request& request) {
     const decide::SessionRuns* runs = nullptr;
     if (const decide::Session* session = session_named(state, command.target)) {
       runs = state.runs.find(session->key());
+      if (runs != nullptr) leases.take_up(path.agent, session->key(), *runs);
       leases.set_pending(path.agent, session->key(), command.hold, {});
       now.pulse = leases.pulse(path.agent, session->key(), command.hold);
       outcome = {.about = envelope_about(api, state, *session), .key = session->key()};
@@ -192,7 +193,8 @@ void tell_rest(Api& api, const SessionPath& path, const decide::RunHold& hold, c
   const decide::AgentState* state = ledger::loaded_state(api.ledger.parts(), path.agent, path.target.key);
   const decide::Session* session = state == nullptr ? nullptr : session_named(*state, path.target);
   if (session == nullptr || !decide::held_run(*state, *session, hold, principal.id)) return;
-  const decide::RunPulse pulse = api.work.claims.leases().pulse(path.agent, session->key(), hold);
+  leases::Leases& leases = api.work.claims.leases();
+  decide::RunPulse pulse = leases.pulse(path.agent, session->key(), hold);
   Told rest;
   const auto add = [&rest](const char* type, const std::string& text) {
     if (text.empty()) return;
@@ -200,9 +202,12 @@ void tell_rest(Api& api, const SessionPath& path, const decide::RunHold& hold, c
     body.string("text", text);
     rest.events.push_back({.type = type, .body = body.text()});
   };
-  add("text.delta", pulse.said_end.rest());
-  add("reasoning.delta", pulse.thought_end.rest());
+  const std::string said = pulse.said_end.tell_rest();
+  add("text.delta", said);
+  add("reasoning.delta", pulse.thought_end.tell_rest());
   if (rest.events.empty()) return;
+  leases.renew(path.agent, session->key(), hold,  // told once, should the end be refused
+               {.said = said, .ends = std::pair(std::move(pulse.said_end), std::move(pulse.thought_end))});
   journal::Envelope about = envelope_about(api, *state, *session);
   about.time = store::unix_ms();
   about.actor = principal.id;

@@ -23,7 +23,7 @@ constexpr std::size_t long_body = 256 << 10;
 
 constexpr std::string_view stored_header = "sessiond-client";
 
-// Whether a name is long enough to hold a secret: between colons, which only one kind has, with a long part behind it.
+// Returns whether a name can hold a secret. Every secret has a part of this length without a colon.
 bool has_room(std::string_view name) {
   constexpr std::size_t shortest_secret = 20;
   while (name.size() >= shortest_secret) {
@@ -48,6 +48,8 @@ Redaction redact_body(std::string_view body, Look look) {
   const auto is_json = [](std::string_view text) {
     return json::check(text, {.max_depth = json::foreign_depth}).has_value();
   };
+  constexpr std::string_view bom = "\xEF\xBB\xBF";
+  if (body.starts_with(bom)) body.remove_prefix(bom.size());
   if (is_json(body)) return policy::redact(store::trim(body), "", look);
   Redaction all;
   bool changed = false;
@@ -82,8 +84,7 @@ std::string_view param_name(std::string_view pattern, std::size_t index) {
   return begin == pattern.npos ? std::string_view() : pattern.substr(begin, pattern.find('}', begin) + 1 - begin);
 }
 
-// Whether the names of a request are fit to be stored: path, query and headers. An agent's is looked at by whoever
-// reads it (agent_param), in every request.
+// Refuses a request with a secret in its path, its query or a header that is stored. agent_param() checks the agent.
 Result<void> check_names(const Api& api, const http::Request& request) {
   const TakenOut taken = taken_of(api);
   std::vector<Fault> faults;
@@ -113,7 +114,7 @@ bool refuses(const Api& api, Strings strings, const SecretIn& found) {
   return rejects_secrets(api) || (found.in_id && taken);
 }
 
-// Takes out of the body what is to be taken out. Returns what is to be warned of.
+// Takes secrets out of the body, or refuses it. Returns those that the reply warns of.
 asio::awaitable<Result<std::vector<SecretIn>>> check_body(Api& api, http::Request& request, Strings strings) {
   const bool has_words = strings == Strings::words || strings == Strings::deltas;
   const Look look{.taken = taken_of(api),
@@ -181,15 +182,15 @@ Result<void> judge_found(const Api& api, const http::Request& request, const std
 
 void add_warnings(http::Response& response, const std::vector<SecretIn>& found) {
   if (found.empty() || !response.body.starts_with('{')) return;
-  std::string warnings(json::find(response.body, "warnings").value_or("[]"));
-  warnings.pop_back();
+  std::string warnings = "[";
+  for (const std::string_view warning : json::elements(json::find(response.body, "warnings").value_or("[]")))
+    append_element(warnings, warning);
   for (const SecretIn& secret : found) {
-    if (warnings.size() > 1) warnings += ',';
-    json::ObjectWriter one(warnings);
+    json::ObjectWriter one;
     one.string("code", "secret_in_message");
     one.string("pointer", secret.pointer);
     one.string("kind", secret.kind);
-    one.close();
+    append_element(warnings, one.text());
   }
   json::Edit edit;
   edit.put("warnings", warnings + "]");

@@ -48,13 +48,14 @@ void create(AgentState& state, const journal::Event& event, Replay replay) {
   state.transcripts.forget(AgentState::file_of(session, {}));
 }
 
-// A session's transcripts were renamed. New files may get the old names.
-void forget_files(AgentState& state, const Session& session) {
+// A session's transcripts were renamed. New files may get the old names. `stay`: they were not, and the id still has
+// its topics.
+void forget_files(AgentState& state, const Session& session, bool stay = false) {
   state.transcripts.forget(AgentState::file_of(session, {}));
   if (const auto* topics = state.transcripts.topics(session.session_id)) {
     for (const std::string& topic : *topics) state.transcripts.forget(AgentState::file_of(session, topic));
   }
-  state.transcripts.forget_topics(session.session_id);
+  if (!stay) state.transcripts.forget_topics(session.session_id);
 }
 
 // The files beside the transcripts of a purged session are removed.
@@ -145,7 +146,7 @@ void apply(AgentState& state, const journal::Event& event, Replay replay, Decisi
     case journal::EventType::session_reset:
       if (const Session* session = state.mutable_session(event.envelope.key);
           session != nullptr && session->session_id == json::string_at(event.data, "previousSessionId")) {
-        forget_files(state, *session);
+        forget_files(state, *session, json::string_at(event.data, "reason") == "external");
       }
       return change(state, event, replay, edited);
     case journal::EventType::context_cleared:

@@ -28,8 +28,8 @@ void create(DecisionBuilder& builder, const std::string& key, const sessions::Ra
   builder.emit(journal::EventType::session_created, Session(key, entry), data.text());
 }
 
-// What of an entry we count and note ourselves about its conversation: another program that begins a new one carries it
-// along as it was.
+// Begins the members anew that only the daemon keeps about a conversation. Another program that resets a session copies
+// them as they were.
 void begin_anew(const DecisionBuilder& builder, const Session& ours, json::Edit& edit) {
   const auto is_theirs = [&edit](std::string_view name) {
     return std::ranges::find(edit.set, name, &json::Edit::Set::name) != edit.set.end() ||
@@ -37,7 +37,8 @@ void begin_anew(const DecisionBuilder& builder, const Session& ours, json::Edit&
   };
   const auto had = [&ours](std::string_view name) { return json::find(*ours.entry(), name).has_value(); };
   if (had("messageCount") && !is_theirs("messageCount")) edit.put_int("messageCount", 0);
-  for (const char* name : {"firstMessage", "firstMessageId"})
+  for (const char* name : {"firstMessage", "firstMessageId", "usageTotals", "costMicrocents", "runCount", "turnCount",
+                           "allowedTools", "needs"})
     if (had(name) && !is_theirs(name)) edit.remove(name);
   if (is_theirs("previousSessions")) return;
   edit.put("previousSessions",

@@ -60,7 +60,10 @@ void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule 
     counters.tokens_fresh.reset();
     return;
   }
-  if (!rule.is_context || usage.prompt() == 0) return;  // it does not tell what the model was shown
+  if (!rule.is_context || usage.prompt() == 0) {                   // it does not tell what the model was shown
+    if (!counters.tokens_fresh) mark_stale(counters, true, edit);  // totalTokens is a sum from mode own
+    return;
+  }
   set("totalTokens", counters.total_tokens, usage.prompt());
   if (counters.tokens_fresh != true) edit.set.push_back({std::string(fresh_member), "true"});
   counters.tokens_fresh = true;

@@ -122,8 +122,7 @@ class AgentCheck {
     if (!fs::is_regular_file(path, error)) return false;
     const fs::path real = fs::canonical(path, error);
     const std::string below = real.lexically_relative(fs::canonical(exam_.paths.root(), error)).native();
-    return !error && !below.starts_with("..") && !below.starts_with("journal/") && below.contains('/') &&
-           real.filename().native().contains(".jsonl");
+    return !error && !below.starts_with("..") && store::may_be_linked(below);
   }
 
   // Notes the blobs that the entry beside an archive names.

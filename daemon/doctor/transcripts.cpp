@@ -67,7 +67,7 @@ class TranscriptCheck {
       if (exam_.cancelled()) return;
       const auto named = transcripts::parse_file_name(file.name);
       const bool archived = named && named->kind == transcripts::NamedFile::Kind::archive;
-      // What a link names is not examined; AgentCheck says whether it may be one.
+      // The file that a link leads to is not examined. AgentCheck says whether the link is allowed.
       if (S_ISLNK(file.status.st_mode) && is_transcript(file.name)) present_.insert(file.name);
       if (!S_ISREG(file.status.st_mode) || (!archived && !is_transcript(file.name))) continue;
       look_at(file, archived);

@@ -92,6 +92,7 @@ void Leases::take_up_session(const std::string& agent, const std::string& key, c
             .token = run.token,
             .lease_ms = run.lease_ms,
             .idle_ms = run.idle_timeout_ms};
+  kept.pulse.said_end = policy::PieceRedactor::behind(runs.partial);
   kept.lease_until = now + lease;
   if (run.in_step && run.idle_timeout_ms != 0) kept.idle_until = now + run.idle_timeout_ms;
   if (run.status == decide::RunStatus::aborting) kept.grace_until = now + ledger_.rules().runs.abort_grace_ms;
@@ -373,7 +374,7 @@ asio::awaitable<void> Leases::store_text(Place place, decide::RunHold hold, bool
   if (!done || now == kept_.end() || now->second.hold.run_id != hold.run_id) co_return;
   decide::RunPulse& pulse = now->second.pulse;
   pulse.text.erase(0, std::min(taken, pulse.text.size()));
-  if (with_held) pulse.said_end = {};
+  if (with_held) pulse.said_end.tell_rest();
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, key);
   if (const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key))
     pulse.since = runs->text_seq;

@@ -40,6 +40,11 @@ class Leases {
   asio::awaitable<std::shared_ptr<void>> turn(std::string agent, std::string run_id, std::string token) {
     return turns_.take(std::move(agent), std::move(run_id), std::move(token));
   }
+  // Takes up the runs of a session, if its active run has not been taken up since the daemon started: a call of its
+  // runner may come before.
+  void take_up(const std::string& agent, const std::string& key, const decide::SessionRuns& runs) {
+    if (!kept_.contains({agent, key})) take_up_session(agent, key, runs);
+  }
   // Returns what is kept in memory of the active run of a session, if `hold` is its lease.
   decide::RunPulse pulse(const std::string& agent, const std::string& key, const decide::RunHold& hold) const;
   // A runner has called: its lease begins anew. `said`: text that its call brought and that was not stored.

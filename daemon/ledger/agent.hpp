@@ -87,7 +87,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   std::int64_t looked = 0;   // steady ms of the last look at its file
   std::uint64_t bytes = 0;
   std::uint64_t loading_bytes = 0;  // of a big store that is being read now
-  // What loading saw of a file that was not whole, until it is loaded. Null: nothing yet.
+  // How long its file has not been whole; handed from one try to load it to the next. Null: not tried yet.
   std::shared_ptr<sessions::Unfinished> unfinished{};
   std::string starting{};  // why loading waits: a foreign program may be writing its file in place
   std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time

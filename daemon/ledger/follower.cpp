@@ -121,7 +121,7 @@ void Follower::on_inotify(Watch::Changes changes) {
   if (changes.lost || changes.agents) env_.background.run(check_all_agents(), "check_all_agents");
 }
 
-// Tells whether inotify tells of our own write only: costs a stat, where following costs two hops to the disk.
+// Returns whether inotify reports only our own write. Costs a stat; following the file costs two hops to the disk.
 bool Follower::is_as_flushed(const std::string& id, const std::string& file) const {
   const std::string path = env_.paths.sessions_dir(id) + file;
   struct stat status{};

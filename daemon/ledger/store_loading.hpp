@@ -25,7 +25,7 @@ struct Generations {
   std::uint64_t previous = 0;  // the one before it
 };
 
-// What happens to an agent that has sessions and whose folder is gone.
+// How an agent is loaded whose folder is gone.
 enum class FolderGone : std::uint8_t {
   rebuild,  // it is made again, as a store that vanished
   judge,    // if it has sessions it is refused: the folder may be on a volume that is not mounted

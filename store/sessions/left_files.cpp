@@ -30,6 +30,9 @@ std::optional<bool> is_open_for_writing(int fd) {
 void LeftFiles::add(store::Fd file, bool whole, bool set_aside, std::vector<NamedEntry> back) {
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0) return;
+  // In a burst of checkpoints most of them are open nowhere else.
+  if (files_.size() >= most)
+    std::erase_if(files_, [](const File& one) { return one.whole && is_open_for_writing(one.fd.get()) == false; });
   if (files_.size() >= most) {
     const auto idle =
         std::ranges::find_if(files_, [](const File& one) { return one.whole && one.left == one.changed; });

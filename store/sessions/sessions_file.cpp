@@ -71,7 +71,7 @@ std::optional<ForeignChange> SessionsFile::Impl::look_at_left() {
   }
   if (!seen.finished) return {};
   ForeignChange change = history->diff(seen.finished->before, seen.finished->theirs);
-  // What changed since it left is not deleted by who did not know that.
+  // An entry that has changed since the file left its place is kept: the other program deleted an older version of it.
   const EntryIndex before = index_by_key(seen.finished->before);
   const EntryIndex now = index_by_key(base);
   std::erase_if(change.deleted, [&](const std::string& key) {

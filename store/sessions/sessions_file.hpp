@@ -92,7 +92,7 @@ class SessionsFile {
     // history() of the object that had this store before: foreign programs may still write what they read then.
     std::shared_ptr<EntryHistory> history{};
     Patience patience{};  // with a file that a foreign program may be writing in place
-    // What earlier objects saw of a file that was not whole, so that a load that is tried again goes on waiting.
+    // How long the file has not been whole. An agent whose load is tried again hands it on, so that waiting goes on.
     std::shared_ptr<Unfinished> unfinished{};
   };
   explicit SessionsFile(Options options);

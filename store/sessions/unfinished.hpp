@@ -18,7 +18,7 @@ struct Patience {
   std::chrono::milliseconds longest{60'000};
 };
 
-// What is known of one file that was not whole at the last look. Not thread-safe.
+// Remembers how long one file has not been whole. Not thread-safe.
 class Unfinished {
  public:
   using Clock = std::chrono::steady_clock;

@@ -372,6 +372,19 @@ class Tokens(Case):
         stored = self.daemon.sessions_json()[key]
         self.assertEqual((stored["totalTokens"], stored["totalTokensFresh"], stored["usageTotals"]), (990, True, sums))
 
+    def test_a_change_and_a_restore_keep_the_sums(self):
+        key = self.new()["key"]
+        self.ok(self.post_to(key, {"role": "assistant", "text": "a", "usage": {"input": 50, "output": 10}}), 201)
+        sums = {"input": 50, "output": 10, "total": 60}
+        self.ok(self.api.put(S(key), {"label": "x"}), 200)
+        self.assertEqual(self.tokens(key), (50, True, sums))
+        self.ok(self.api.delete(S(key)), 204)
+        self.ok(self.api.post(S(key, "main", "restore"), {}), 200)
+        self.assertEqual(self.tokens(key)[2], sums)
+        bare = {"metadata": {"id": "c" + uid()}, "messages": [{"role": "user", "content": "x"}]}
+        self.ok(self.api.post("/v1/agents/main/import?format=json", bare), 200)
+        self.assertIn(self.tokens(bare["metadata"]["id"])[2], (None, {"input": 0, "output": 0, "total": 0}))
+
     def test_a_copy_tells_it_too(self):
         origin = self.replied()
         fork = self.ok(self.api.post(S(origin, "main", "fork"), {}), 201)

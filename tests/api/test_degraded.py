@@ -94,9 +94,9 @@ class Degraded(Case):
         self.assertFalse(folder.exists())
 
     def test_an_agents_folder_gone_at_the_start_is_not_made_and_is_served_when_it_is_back(self):
-        for stop in ("stopped", "killed"):
-            with self.subTest(stop):
-                daemon, api = self.prepared()
+        for mode, stop in (("own", "stopped"), ("own", "killed"), ("shared", "stopped"), ("shared", "killed")):
+            with self.subTest(mode=mode, stop=stop):
+                daemon, api = self.prepared({"store": {"mode": mode}})
                 folder, away = daemon.state / "agents" / "main", daemon.home / "away"
                 before = api.get("/v1/sessions").json["asOf"]
                 self.say("agent:main:d:a", "last", api=api)  # killed, the journal has it beyond CHECKPOINT

@@ -14,6 +14,7 @@ BODY = "Ab1_" * 12 + "Zz"
 KEY = "sk-ant-" + "api03-" + BODY
 PLACE = "[redacted: Anthropic key]"
 AWS = "AKIA" + "IOSFODNN7EXAMPLE"
+OTHER = "AKIA" + "IOSFODNN8EXAMPLE"
 PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + "MIIEow" * 20 + "\n-----END RSA PRIVATE KEY-----"
 
 
@@ -202,8 +203,76 @@ class Redacted(RunsCase):
             self.ok(self.api.post(S(self.key, "main", "deltas"), {"text": " then"}), 204)
             self.assertEqual(events.wait_type("text.delta").data["data"]["text"], PLACE + " then")
 
+    def test_only_deltas_of_the_run_are_left_to_the_run(self):
+        """A tool's data may call itself one."""
+        run = self.start(self.key, "go")
+        self.tell(run, {"type": "tool.started", "callId": "c", "name": "x", "args": {"type": "text.delta", "text": KEY}},
+                  {"type": "tool.finished", "callId": "c", "name": "x", "result": [{"type": "text.delta", "text": KEY[:20]}, {"type": "text.delta", "text": KEY[20:]}]})
+        self.finish(run)
+        self.nowhere(BODY, KEY[20:])
+
+    def test_places_of_media_and_signatures_hide_no_key(self):
+        for n, part in enumerate(({"type": "text", "text": f"data:{KEY};base64,AAAA"}, {"type": "text", "text": "x", "signature": KEY},
+                                  {"type": "text", "text": "x", "signature": "hi " + KEY}, {"type": "text", "text": "x", "format": "md", "data": OTHER},
+                                  {"type": "image", "mimeType": "image/png", "data": OTHER})):
+            with self.subTest(n):
+                self.post({"role": "assistant", "content": [part]})
+        self.nowhere(BODY, OTHER)
+
+    def test_escapes_are_seen_through_in_json_within_strings(self):
+        hook = "https://hooks.slack.com/services/T00000000/B00000000/" + "x1Y2" * 6
+        for arguments in (plain_json.dumps({"url": hook}).replace("/", "\\/"), plain_json.dumps({"a": KEY}).replace("sk-", "\\u0073k-"),
+                          " " + plain_json.dumps({"a": plain_json.dumps({"b": KEY}).replace("sk-", "\\u0073k-")})):
+            self.post({"role": "assistant", "content": "", "tool_calls": [{"id": "c2", "type": "function", "function": {"name": "x", "arguments": arguments}}]})
+        self.nowhere(BODY, "x1Y2" * 6)
+
+    def test_a_stop_in_the_middle_of_a_key_stores_no_key(self):
+        daemon = self.spawn(self.config)
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        run = self.start(key, "go", api=api)
+        self.tell(run, {"type": "text.delta", "text": "so " + KEY[:30]}, api=api)
+        daemon.restart()
+        api = daemon.client()
+        self.tell(run, {"type": "text.delta", "text": KEY[30:] + " ok"}, api=api)
+        self.ok(api.post(S(key, "main", "abort"), {}), 202)
+        self.finish(run, outcome="interrupted", api=api)
+        self.assertIn("so " + KEY[:30] + PLACE + " ok", self.texts(key, api=api))
+        daemon.checkpoint()
+        for path in daemon.state.rglob("*"):
+            self.assertFalse(path.is_file() and KEY[30:].encode() in path.read_bytes(), path)
+
+    def test_an_id_is_refused_however_many_keys_stand_before_it(self):
+        keys = [f"AKIAIOSFODNN7EXAMP{n}" for n in range(10, 40)]
+        reply = self.api.post(S(self.key, "main", "messages"), {"role": "assistant", "content": [
+            *({"type": "text", "text": key} for key in keys), {"type": "toolCall", "id": AWS, "name": "x", "arguments": {}}]})
+        self.assertIn("/content/30/id", [fault["pointer"] for fault in self.problem(reply, 422, "validation_failed")["errors"]])
+        self.assertEqual(self.texts(self.key), [])
+
+    def test_an_import_with_a_byte_order_mark_is_read_as_json(self):
+        document = plain_json.dumps({"metadata": {"id": "i" + uid()}, "messages": [{"role": "user", "content": KEY}]}).replace('"sk-', '"\\u0073k-')
+        self.ok(self.api.post("/v1/agents/main/import?format=json", b"\xef\xbb\xbf" + document.encode()), 200)
+        self.nowhere()
+
+    def test_an_empty_delta_tells_no_half_of_a_key_that_goes_on(self):
+        with self.api.stream(f"/v1/agents/main/sessions/{self.key}/events?types=text.delta") as events:
+            for text in ("q " + KEY[:20], "", KEY[20:] + " q"):
+                self.ok(self.api.post(S(self.key, "main", "deltas"), {"text": text}), 204)
+            self.heard(events, ["q ", KEY[:20], PLACE + " q"])
+
+    def test_the_end_of_a_text_is_told_once_though_its_finish_is_refused(self):
+        run = self.start(self.key, "go")
+        with self.api.stream(f"/v1/agents/main/sessions/{self.key}/events?types=text.delta,run.finished") as events:
+            self.tell(run, {"type": "text.delta", "text": "ends with sk-"})
+            for _ in range(3):
+                self.finish(run, outcome="interrupted", status=422)  # nobody has aborted it
+            self.tell(run, {"type": "text.delta", "text": " fine"})
+            self.finish(run)
+            events.wait_type("run.finished")
+            self.heard(events, ["ends with sk- fine"])
+
     def test_media_and_signatures_are_not_looked_at(self):
-        data = "iVBOR/" + AWS + "/AAA="
+        data = "iVBOR/" + "ASIA" + "IOSFODNN7EXAMPLE" + "/AAA="
         self.ok(self.api.post(S(self.key, "main", "messages"), {"role": "assistant", "content": [
             {"type": "image", "data": data, "mimeType": "image/png"}, {"type": "thinking", "thinking": "x", "thinkingSignature": data}]}), 201)
         self.assertEqual([part.get("data") or part["thinkingSignature"] for part in self.messages(self.key)[0]["content"]], [data, data])

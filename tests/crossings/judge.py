@@ -43,9 +43,12 @@ class Judge:
         self.check, self.state, self.scene, self.operation = check, state, scene, operation
         self.api = scene.api
         self.passed_by = state in operation.stays or (state in operation.refused and state not in operation.texts_of)
+        self.goes_on = self.passed_by or operation.runs == "go on"
 
     def all(self):
         self.texts()
+        self.plans()
+        self.approvals()
         self.runs()
         self.deliveries()
         self.others()
@@ -71,10 +74,10 @@ class Judge:
             place = self.place(topic)
             found = (in_live[word], in_old[word], in_copy[word])
             wanted = {"here": (1, 0, 0), "kept": (0, 1, 0), "gone": (0, 0, 0), "file": (0, 0, 0), "again": (1, 1, 0), "both": (1, 0, 0 if topic else 1)}[place]
-            if word == scene.since and not self.passed_by:
-                wanted = (0, 1, 0)
+            if word == scene.since and not self.passed_by or word == scene.partial and place == "again":
+                wanted = (0, 1, 0)  # it is not in the document
             about = f"{word} of topic {topic!r} (here, kept, in the copy); here {live}, kept {old}, copy {copy}"
-            if word == scene.partial and place in ("here", "both", "again"):  # the run goes on, and it may not be stored yet
+            if word == scene.partial and self.goes_on:  # it may not be stored yet
                 self.check.assertLessEqual(found, wanted, about)
                 continue
             self.check.assertEqual(found, wanted, about)
@@ -93,16 +96,38 @@ class Judge:
         texts = [path.read_bytes() for path in self.scene.daemon.agent_dir().iterdir() if path.is_file()]
         return Counter({word: sum(word.encode() in text for text in texts) for word in words})
 
+    def plans(self):
+        """A summary that was planned before is taken or refused; no word goes for it."""
+        if (plan := self.scene.plan) is None:
+            return
+        found = count(self.scene.said, here(self.api, self.scene.key))
+        told = self.api.post(self.scene.path("compact"), {"summary": "sum", "firstKeptEntryId": plan["firstKeptEntryId"]})
+        self.check.assertIn(told.status, (201, 404, 409, 422), told)
+        if self.place("") in ("here", "both"):
+            self.check.assertTrue(told.status == 201 or told.json["code"] == "session_archived", told)
+        elif self.place("") != "again":
+            self.check.assertNotEqual(told.status, 201, f"a summary of another conversation: {told}")
+        self.check.assertEqual(count(self.scene.said, here(self.api, self.scene.key)), found)
+
+    def approvals(self):
+        """What a person is asked is open while its run goes on, and no longer."""
+        if (approval := self.scene.approval) is None:
+            return
+        open_ones = [one["id"] for one in self.check.ok(self.api.get("/v1/approvals"), 200)["data"]]
+        self.check.assertEqual(approval["id"] in open_ones, self.goes_on, open_ones)
+        answered = self.check.person.post(self.scene.path("approvals", approval["id"]), {"decision": "allow"})
+        decided = answered.json["decision"] if answered.status == 200 else "none"
+        self.check.assertEqual(decided == "allow", self.goes_on, answered)
+
     def runs(self):
         """Ended, or going on and able to end; an ended one's answer comes nowhere."""
         scene = self.scene
-        goes_on = self.passed_by or self.operation.runs == "go on"
         if scene.run:
             run = self.api.get(scene.path("runs", scene.run["runId"]))
             answer = f"late-answer-{scene.key}"
             done = scene.finish({"role": "assistant", "text": answer})
             found = count([answer], (here(self.api, scene.key) or []) + kept(self.api, scene.key))[answer]
-            if goes_on:
+            if self.goes_on:
                 self.check.assertEqual(done.status, 200, f"the run {run} goes on: {done}")
                 self.check.assertEqual(found, 1, "its answer")
             else:
@@ -110,7 +135,7 @@ class Judge:
                 self.check.assertEqual(found, 0, "the answer of a run that has ended")
         for run_id in scene.waiting:
             claimed = self.api.post("/v1/agents/main/runs/claim", {"keyPrefix": scene.key})
-            if goes_on:
+            if self.goes_on:
                 self.check.assertEqual(claimed.status, 200, claimed)
                 self.check.assertEqual(claimed.json["runId"], run_id)
                 scene.run = claimed.json

@@ -18,6 +18,7 @@ class Scene:
     partial: str = ""                                 # what the active run has said so far
     run: dict | None = None                           # the active one, with its lease
     waiting: list = field(default_factory=list)       # ids of runs that wait
+    approval: dict | None = None                      # open
     delivery: dict | None = None                      # leased
     plan: dict | None = None                          # of a compaction
     children: list = field(default_factory=list)      # of Scene
@@ -97,7 +98,8 @@ def in_step(check):
 
 def approval_open(check):
     scene = run_active(check)
-    scene.ok(scene.api.post(scene.path("approvals"), {"runId": scene.run["runId"], "fence": scene.run["lease"]["fence"], "tool": "bash", "callId": "c1"}), 201)
+    scene.approval = scene.ok(scene.api.post(scene.path("approvals"), {
+        "runId": scene.run["runId"], "fence": scene.run["lease"]["fence"], "tool": "bash", "callId": "c1"}), 201)
     return scene
 
 

@@ -17,6 +17,7 @@ class Crossing(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        cls.person = cls.daemon.client(cls.daemon.token("operator"))
         other = {"agents": ["main"], "keyPrefix": "agent:main:discord:"}
         cls.strangers = [cls.daemon.client(cls.daemon.token("operator", **limits))
                          for limits in (other, {"agents": ["other"]}, {"channel": "discord"})]

@@ -26,7 +26,7 @@ std::optional<std::int64_t> time_in(std::string_view value) {
   return ms && *ms >= 0 && *ms <= store::last_time_ms ? ms : std::nullopt;
 }
 
-bool is_among(std::string_view name, std::initializer_list<std::string_view> names) {
+bool is_among(std::string_view name, const std::vector<std::string_view>& names) {
   return std::ranges::find(names, name) != names.end();
 }
 
@@ -141,7 +141,7 @@ std::string one_line(std::string_view value) {
   return value.find_first_of("\r\n") == std::string_view::npos ? std::string(value) : json::compact(value);
 }
 
-std::string other_members(std::string_view object, std::initializer_list<std::string_view> known) {
+std::string other_members(std::string_view object, const std::vector<std::string_view>& known) {
   std::string out;
   for (const json::Member& member : json::members(object)) {
     std::string held;

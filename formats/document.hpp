@@ -47,7 +47,7 @@ Result<std::string> id_member(std::string_view object, std::string_view parent);
 // The value on one line, in its own bytes if it has no line break.
 std::string one_line(std::string_view value);
 // The members that are not among `known`, with commas between; each value on one line.
-std::string other_members(std::string_view object, std::initializer_list<std::string_view> known);
+std::string other_members(std::string_view object, const std::vector<std::string_view>& known);
 
 // The arguments of a call as an object: OpenAI's are JSON within a string. What is none is {"text":…}.
 std::string arguments_of(std::string_view raw);
@@ -131,8 +131,8 @@ struct ShownSession {
   std::int64_t created = 0, active = 0, updated = 0;
 };
 // The members that a document had beside those that are known, as the last history entry has them under `name`, each
-// behind a comma.
-std::string kept_members(const Survey& survey, std::string_view name);
+// behind a comma; without those that were `told`.
+std::string kept_members(const Survey& survey, std::string_view name, const std::vector<std::string_view>& told = {});
 // A time as the document wrote it that was imported, if it means `ms`; else as ISO 8601 has it.
 std::string time_text(const Survey& survey, std::string_view name, std::int64_t ms);
 // Those of these times of a document that iso_time() would write in another way, as members.

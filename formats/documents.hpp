@@ -22,10 +22,12 @@ struct DocumentFormat {
   Result<void> (*read)(std::string_view document, const ReadOptions& options, Sink& sink);
   std::unique_ptr<Writer> (*write)(SessionFacts facts);
   std::string_view content_type = "application/json";
+  // Writes a stream of the session behind the document, or behind the stream before. Null: documents have no streams.
+  std::unique_ptr<Writer> (*write_stream)(std::string name, bool is_last) = nullptr;
 };
 inline constexpr std::array<DocumentFormat, 5> document_formats{
     {{"json", read_json, write_json},
-     {"robota", read_robota, write_robota},
+     {"robota", read_robota, write_robota, "application/json", write_robota_stream},
      {"manager", read_manager, write_manager},
      {"relavium-yaml", nullptr, write_relavium, yaml_type},
      {"conversation", nullptr, write_conversation, jsonl_type}}};

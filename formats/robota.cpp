@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
+#include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/members.hpp"
@@ -12,6 +15,32 @@ namespace sessiond::formats {
 namespace {
 
 constexpr std::string_view robota = "robota";
+// The fields of a session's entry that a record has under the same names.
+constexpr auto snapshots =
+    std::to_array<std::string_view>({"systemPrompt", "toolSchemas", "backgroundTasks", "backgroundJobGroups"});
+
+std::optional<std::string_view> value_at(std::string_view object, std::string_view name) {
+  const auto value = json::find(object, name);
+  return value == "null" ? std::nullopt : value;
+}
+
+// The elements of a member that is a list of a stream's entries. Nothing: it is something else.
+std::optional<std::string_view> stream_in(std::string_view record, std::string_view name) {
+  const auto list = json::find(record, name);
+  if (!list || !transcripts::is_array(*list) || !std::ranges::all_of(json::elements(*list), transcripts::is_object))
+    return {};
+  return list;
+}
+
+// The members of a record that a session has no place for, with commas between.
+std::string unknown_members(std::string_view record) {
+  std::vector<std::string_view> known{"id", "cwd", "name", "createdAt", "updatedAt", "messages", "history"};
+  for (const std::string_view name : snapshots)
+    if (value_at(record, name)) known.push_back(name);
+  for (const std::string_view name : store::stream_names())
+    if (stream_in(record, name)) known.push_back(name);
+  return other_members(record, known);
+}
 
 Result<std::string> entry_of_record(std::string_view record) {
   json::ObjectWriter entry;
@@ -26,6 +55,8 @@ Result<std::string> entry_of_record(std::string_view record) {
     entry.integer("lastInteractionAt", *updated);
     entry.integer("updatedAt", *updated);
   }
+  for (const std::string_view name : snapshots)
+    if (const auto value = value_at(record, name)) entry.raw(name, one_line(*value));
   return entry.text();
 }
 
@@ -77,7 +108,20 @@ class RobotaWriter final : public Writer {
       out += one_line(*shown);
     }
   }
-  std::string end() override { return "]" + kept_members(survey_, "document") + "}\n"; }
+  std::string end() override {
+    json::ObjectWriter members;
+    std::vector<std::string_view> told(facts_.streams.begin(), facts_.streams.end());
+    for (const std::string_view name : snapshots) {
+      const auto value = value_at(facts_.entry, name);
+      if (!value) continue;
+      members.raw(name, one_line(*value));
+      told.push_back(name);
+    }
+    const std::string text = members.text();
+    std::string out = "]";
+    if (text != "{}") out.append(",").append(text, 1, text.size() - 2);
+    return out + kept_members(survey_, "document", told) + (facts_.streams.empty() ? "}\n" : "");
+  }
 
  private:
   void begin_element(std::string& out) {
@@ -88,6 +132,29 @@ class RobotaWriter final : public Writer {
   Survey survey_{robota};
   bool first_ = true;
   bool given_ = false;  // the record that was imported had a history
+};
+
+class RobotaStreamWriter final : public Writer {
+ public:
+  RobotaStreamWriter(std::string name, bool is_last) : name_(std::move(name)), is_last_(is_last) {}
+
+  void survey(const StoredEntry&) override {}
+  Result<std::string> begin() override { return fmt::format(R"(,"{}":[)", name_); }
+  std::vector<Pass> passes() const override { return {Pass::all}; }
+  void message(std::string&, const StoredEntry&) override {}
+  std::string middle() override { return {}; }
+  void history(std::string& out, const StoredEntry& stored) override {
+    const ReadEntry entry(stored.line);
+    const auto data = entry.type == "custom" ? json::find(entry.line, "data") : std::nullopt;
+    if (!data) return;
+    if (!std::exchange(first_, false)) out += ',';
+    out += one_line(*data);
+  }
+  std::string end() override { return is_last_ ? "]}\n" : "]"; }
+
+ private:
+  std::string name_;
+  bool is_last_, first_ = true;
 };
 
 }  // namespace
@@ -110,15 +177,28 @@ Result<void> read_robota(std::string_view document, const ReadOptions& options, 
     const bool exact = json::same(stored_message(read.message, {}), messages[at]);
     TRY(sink.entry(maker.message(read.message, read.time, robota, exact ? "" : one_line(messages[at]))));
   }
-  const std::string unknown =
-      other_members(document, {"id", "cwd", "name", "createdAt", "updatedAt", "messages", "history"});
+  const std::string unknown = unknown_members(document);
   const std::string times = odd_times(document, {"createdAt", "updatedAt"});
   if (history || !unknown.empty() || !times.empty())
     TRY(sink.entry(maker.history(robota, fmt::format(R"("document":{{{}}},"times":{{{}}},"hasHistory":{})", unknown,
                                                      times, history.has_value()))));
   for (const std::string_view element : json::elements(history.value_or("[]")))
     TRY(sink.entry(maker.history(robota, "\"history\":" + one_line(element))));
-  return sink.end();
+  TRY(sink.end());
+  for (const std::string_view name : store::stream_names()) {
+    const auto list = stream_in(document, name);
+    if (!list) continue;
+    EntryMaker stream(created);
+    TRY(sink.session({.id = id, .topic = store::stream_topic(name), .header = header_of(id, created, cwd)}));
+    for (const std::string_view data : json::elements(*list))
+      TRY(sink.entry(stream.other("custom", fmt::format(R"("customType":"{}","data":{})", name, one_line(data)))));
+    TRY(sink.end());
+  }
+  return {};
+}
+
+std::unique_ptr<Writer> write_robota_stream(std::string name, bool is_last) {
+  return std::make_unique<RobotaStreamWriter>(std::move(name), is_last);
 }
 
 std::unique_ptr<Writer> write_robota(SessionFacts facts) { return std::make_unique<RobotaWriter>(std::move(facts)); }

@@ -70,7 +70,7 @@ void Survey::add(const StoredEntry& stored) {
   }
   const auto message = entry.message(stored.change);
   if (!message) return;
-  if (spoken.role != context::Role::system) ++messages;
+  if (context::is_message(entry.type, spoken)) ++messages;
   if (!first_message.empty() || spoken.role != context::Role::user) return;
   const std::string text = text_in(*message);
   first_message = text.substr(0, store::code_points_end(text, first_message_points));
@@ -92,10 +92,11 @@ ShownSession::ShownSession(const SessionFacts& facts, const Survey& survey) {
   active = time("lastInteractionAt").value_or(updated);
 }
 
-std::string kept_members(const Survey& survey, std::string_view name) {
+std::string kept_members(const Survey& survey, std::string_view name, const std::vector<std::string_view>& told) {
   const auto kept = survey.document.empty() ? std::nullopt : json::find(survey.document, name);
-  if (!kept || !transcripts::is_object(*kept) || json::members(*kept).begin() == std::default_sentinel) return {};
-  return "," + one_line(kept->substr(1, kept->size() - 2));
+  if (!kept || !transcripts::is_object(*kept)) return {};
+  const std::string members = other_members(*kept, told);
+  return members.empty() ? members : "," + members;
 }
 
 std::string time_text(const Survey& survey, std::string_view name, std::int64_t ms) {

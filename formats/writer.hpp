@@ -31,6 +31,8 @@ struct SessionFacts {
   std::string key{};
   std::optional<std::string> topic{};  // nothing: the transcript is the session's own
   std::size_t more = 0;                // transcripts of the session that follow
+  // Its streams that the document has, too: DocumentFormat::write_stream.
+  std::vector<std::string> streams{};
 };
 
 // An entry as the transcript has it, without its '\n'.

@@ -43,8 +43,8 @@ constexpr std::array<Fields, 9> fields_by_type{
      {Type::mode, {"permissionMode"}},
      {Type::count,
       {"spawnDepth", "authProfileOverrideCompactionCount", "queueDebounceMs", "queueCap", "contextTokens",
-       "memoryFlushCompactionCount", "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount",
-       "costMicrocents", "runtimeMs"}},
+       "memoryFlushCompactionCount", "messageCount", "entryCount", "inputTokens", "outputTokens", "totalTokens",
+       "compactionCount", "costMicrocents", "runtimeMs"}},
      {Type::object,
       {"cliSessionIds", "origin", "forkedFrom", "skillsSnapshot", "systemPromptReport", "contextLast", "guardrails",
        "agentSnapshot", "context", "usageTotals"}},
@@ -69,11 +69,11 @@ constexpr std::array<Choice, 8> choices{
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
 constexpr std::array<std::string_view, 7> never_written{"rev", "key", "agent", "ephemeral", "durable", "paths", "slug"};
-constexpr std::array<std::string_view, 19> imported{
-    "previousSessions", "sessionStartedAt", "sessionId",    "createdAt",       "updatedAt",
-    "messageCount",     "inputTokens",      "outputTokens", "totalTokens",     "compactionCount",
-    "spawnedBy",        "spawnDepth",       "firstMessage", "firstMessageId",  "forkedFrom",
-    "costMicrocents",   "channels",         "usageTotals",  "totalTokensFresh"};
+constexpr std::array<std::string_view, 20> imported{
+    "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",    "updatedAt",
+    "messageCount",     "entryCount",       "inputTokens", "outputTokens", "totalTokens",
+    "compactionCount",  "spawnedBy",        "spawnDepth",  "firstMessage", "firstMessageId",
+    "forkedFrom",       "costMicrocents",   "channels",    "usageTotals",  "totalTokensFresh"};
 
 // Fields in which the daemon keeps how a session's runs stand (policy/runs), which messages wait for an answer, and
 // from which sessions messages were copied.

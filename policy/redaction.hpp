@@ -58,6 +58,7 @@ class PieceRedactor {
   bool is_idle() const;
   // Returns the kind of a secret that waits, whole; empty: there is none.
   std::string_view held_kind() const;
+  bool operator==(const PieceRedactor&) const = default;
 
  private:
   std::string_view drop_rest(std::string_view piece);

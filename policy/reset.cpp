@@ -10,12 +10,12 @@ namespace sessiond::policy {
 namespace {
 
 // The fields that every reset clears. All others survive a reset that keeps metadata.
-constexpr std::array<std::string_view, 32> cleared{
+constexpr std::array<std::string_view, 33> cleared{
     // SDK ids
     "sdkSessionId", "cliSessionIds", "claudeCliSessionId",
     // counters
-    "messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount", "costMicrocents", "usageTotals",
-    "totalTokensFresh", "authProfileOverrideCompactionCount",
+    "messageCount", "entryCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount", "costMicrocents",
+    "usageTotals", "totalTokensFresh", "authProfileOverrideCompactionCount",
     // what the system prompt was made of
     "systemPromptReport",
     // heartbeat and memory flush
@@ -196,8 +196,8 @@ bool kept_on_reset(std::string_view field) { return !in(cleared, field); }
 json::Edit clear_edit(std::string_view entry) {
   json::Edit edit = reset_edit(entry, true);
   std::erase_if(edit.unset, [](const std::string& field) { return field == "sessionFile" || field == "archivedAt"; });
-  for (const char* counter :
-       {"messageCount", "inputTokens", "outputTokens", "totalTokens", "compactionCount", "runCount", "turnCount"}) {
+  for (const char* counter : {"messageCount", "entryCount", "inputTokens", "outputTokens", "totalTokens",
+                              "compactionCount", "runCount", "turnCount"}) {
     std::erase(edit.unset, counter);
     edit.put_int(counter, 0);
   }

@@ -303,43 +303,86 @@ bool prefix_at(std::string_view json, std::size_t at) {
   });
 }
 
-// Returns whether `text`, which is the end of a whole text, may be the beginning of what a shape describes.
-bool may_begin(const Shape& shape, std::string_view text) {
+// The end of a text, in which beginnings of secrets are looked for. How far back the text is of one set is found out
+// once, so that many beginnings that go on to the end cost no more than one.
+class TextEnd {
+ public:
+  TextEnd(std::string_view text, std::size_t least, std::size_t* steps) : text_(text), least_(least), steps_(steps) {
+    begins_.fill(any_length);
+  }
+  std::string_view text() const { return text_; }
+  std::string_view from(std::size_t at) const { return text_.substr(at); }
+  // Returns whether all characters from `at` on are in the set.
+  bool is_of(Set set, std::size_t at) {
+    std::size_t& begin = begins_[set];
+    if (begin == any_length) {
+      begin = text_.size();
+      while (begin > least_ && in(set, text_[begin - 1])) --begin;
+      count(text_.size() - begin);
+    }
+    return at >= begin;
+  }
+  std::size_t run_at(std::size_t at, Set set, std::size_t most) {
+    const std::size_t length = run(text_, at, set, most);
+    count(length);
+    return length;
+  }
+  void count(std::size_t steps) {
+    if (steps_ != nullptr) *steps_ += steps;
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t least_;                      // nothing before is asked for
+  std::array<std::size_t, 256> begins_{};  // by set: from where on the text is of it; any_length: not known yet
+  std::size_t* steps_;
+};
+
+// Returns whether the text from `at` on may be the beginning of what a shape describes.
+bool may_begin(const Shape& shape, TextEnd& end, std::size_t at) {
+  const std::string_view text = end.from(at);
   for (const std::string_view prefix : shape.prefixes) {
     if (prefix.empty()) return false;
     if (text.size() <= prefix.size()) {
       if (prefix.starts_with(text)) return true;
       continue;
     }
-    const std::size_t rest = text.size() - prefix.size();
-    if (text.starts_with(prefix) && rest <= shape.most && run(text, prefix.size(), shape.set) == rest) return true;
+    if (text.starts_with(prefix) && text.size() - prefix.size() <= shape.most &&
+        end.is_of(shape.set, at + prefix.size()))
+      return true;
   }
   return false;
 }
 
 // Returns whether a text is the beginning of parts with dots between, the first of which has `most` characters at most.
-bool may_be_parts(std::string_view text, std::size_t most) {
-  const std::size_t first = run(text, 0, base64url);
-  return first <= most && std::ranges::all_of(text.substr(first), [](char c) { return in(base64url | dot, c); });
+bool may_be_parts(TextEnd& end, std::size_t at, std::size_t most) {
+  return end.is_of(base64url | dot, at) && end.run_at(at, base64url, most) <= most;
 }
 
-bool may_be_discord(std::string_view text) {
+bool may_be_discord(TextEnd& end, std::size_t at) {
+  constexpr std::size_t most = 28;
+  const std::string_view text = end.from(at);
   if (text[0] < 'M' || text[0] > 'O' || (text.size() > 1 && !std::string_view("DTjz").contains(text[1]))) return false;
-  const std::string_view id = text.substr(0, run(text, 0, base64url));
-  const std::string number = decoded(id);
-  return may_be_parts(text, 28) && std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  if (!may_be_parts(end, at, most)) return false;
+  const std::string number = decoded(text.substr(0, end.run_at(at, base64url, most)));
+  return std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-bool may_be_our_token(std::string_view text) {
+bool may_be_our_token(TextEnd& end, std::size_t at) {
+  constexpr std::size_t longest_id = 16;
+  const std::string_view text = end.from(at);
   if (!text.starts_with("sd_")) return std::string_view("sd_").starts_with(text);
-  const std::size_t id = run(text, 3, alnum);
-  if (3 + id == text.size()) return id <= 16;
-  return id >= 4 && id <= 16 && text[3 + id] == '_' && run(text, 4 + id, base64url) == text.size() - 4 - id;
+  const std::size_t id = end.run_at(at + 3, alnum, longest_id);
+  if (id > longest_id) return false;
+  if (3 + id == text.size()) return true;
+  return id >= 4 && text[3 + id] == '_' && end.is_of(base64url, at + 4 + id);
 }
 
 // Returns whether the rest of a text from `at` on may be the beginning of a secret.
-bool may_begin_at(std::string_view text, std::size_t at) {
-  const std::string_view rest = text.substr(at);
+bool may_begin_at(TextEnd& end, std::size_t at) {
+  end.count(1);
+  const std::string_view text = end.text();
+  const std::string_view rest = end.from(at);
   const char last = before(text, at);
   // One character is a beginning only if it is a letter by itself: prose has dashes and colons, and words may end with
   // a letter behind one that is not ASCII.
@@ -348,20 +391,20 @@ bool may_begin_at(std::string_view text, std::size_t at) {
     std::size_t digits = 0;
     while (digits < at && digits < 17 && in(digit, text[at - 1 - digits])) ++digits;
     const bool named = rest.size() < 3 ? std::string_view(":AA").starts_with(rest) : rest.starts_with(":AA");
-    return digits >= 6 && digits <= 16 && named && run(rest, 1, base64url) == rest.size() - 1;
+    return digits >= 6 && digits <= 16 && named && end.is_of(base64url, at + 1);
   }
   if (rest[0] == '-') return last != '-' && pem_begin.starts_with(rest);
   if (in(alnum, last)) return false;
-  if (std::ranges::any_of(shapes, [rest](const Shape& shape) { return may_begin(shape, rest); })) return true;
+  if (std::ranges::any_of(shapes, [&](const Shape& shape) { return may_begin(shape, end, at); })) return true;
   if (rest[0] == 's')
-    return may_be_our_token(rest) || std::string_view("sk-").starts_with(rest) ||
-           (rest.starts_with("sk-") && run(rest, 3, alnum) == rest.size() - 3);
+    return may_be_our_token(end, at) || std::string_view("sk-").starts_with(rest) ||
+           (rest.starts_with("sk-") && end.is_of(alnum, at + 3));
   if (rest[0] == 'S' && (rest.starts_with("SG.") || std::string_view("SG.").starts_with(rest)))
-    return may_be_parts(rest, 2);
+    return may_be_parts(end, at, 2);
   if (in(base64url, last)) return false;
   if (rest[0] == 'e')
-    return std::string_view("eyJ").starts_with(rest) || (rest.starts_with("eyJ") && may_be_parts(rest, 4096));
-  return may_be_discord(rest);
+    return std::string_view("eyJ").starts_with(rest) || (rest.starts_with("eyJ") && may_be_parts(end, at, 4096));
+  return may_be_discord(end, at);
 }
 
 }  // namespace
@@ -375,18 +418,17 @@ std::optional<SecretFound> find_secret(std::string_view text, std::size_t from) 
   return {};
 }
 
-std::size_t begun_secret(std::string_view text) {
+std::size_t begun_secret(std::string_view text, std::size_t* steps) {
   constexpr std::size_t longest = 4096;
   constexpr Set in_secrets = base64url | dot | slash;
   const std::size_t least = text.size() - std::min(text.size(), longest);
   std::size_t first = text.size();
   while (first > least && (in(in_secrets, text[first - 1]) || text[first - 1] == ':')) --first;
-  std::size_t begun = text.size();
-  for (std::size_t at = first; at < text.size(); ++at)
-    if (may_begin_at(text, at)) {
-      begun = at;
-      break;
-    }
+  TextEnd end(text, least, steps);
+  end.count(text.size() - first);
+  std::size_t begun = next_pair(pairs, text, first);
+  while (begun < text.size() && !may_begin_at(end, begun)) begun = next_pair(pairs, text, begun + 1);
+  if (begun == text.size() && first < begun && may_begin_at(end, begun - 1)) --begun;  // one character is no pair
   const std::size_t open = text.rfind(pem_begin);
   if (open == text.npos || open > begun) return begun;
   const std::string_view label = text.substr(open + pem_begin.size());

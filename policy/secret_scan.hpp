@@ -42,8 +42,9 @@ std::optional<SecretFound> find_secret(std::string_view text, std::size_t from =
 bool may_hold_secret(std::string_view json);
 
 // Returns where the end of a text begins that may be the beginning of a secret: "sk-ant-1x" may go on. Returns the
-// text's size when nothing may have begun. Of a token of Telegram it is the colon.
-std::size_t begun_secret(std::string_view text);
+// text's size when nothing may have begun. Of a token of Telegram it is the colon. Looks at the last 4 KiB at most, at
+// each character a fixed number of times; `steps` gains how many looks it took.
+std::size_t begun_secret(std::string_view text, std::size_t* steps = nullptr);
 
 // Returns how many bytes at the beginning of `more` belong to a secret of this kind that the text before has begun. Not
 // for private keys, whose lines end by themselves.

@@ -128,6 +128,10 @@ std::optional<UsageTotals> read_totals(std::string_view raw) {
                                                            : nullptr;
     if (number != nullptr) *number = counted(member.value).value_or(0);
   }
+  const auto is_sum = [](std::int64_t number) { return number < most_counted; };
+  if (!is_sum(totals.input)) totals.input = 0;
+  if (!is_sum(totals.output)) totals.output = 0;
+  if (!is_sum(totals.total)) totals.total = add_counted(totals.input, totals.output);
   return totals;
 }
 

@@ -46,7 +46,8 @@ struct UsageTotals {
   bool operator==(const UsageTotals&) const = default;
 };
 
-// Reads a member usageTotals; what it does not name is 0. Returns nothing when it is not an object.
+// Reads a member usageTotals; what it does not name is 0. Returns nothing when it is not an object. 2^53 is no sum: an
+// earlier version wrote it. It counts as 0, and a total as the sum of input and output.
 std::optional<UsageTotals> read_totals(std::string_view raw);
 
 // Reads a `usage` object in the spelling of OpenClaw, Anthropic, OpenAI, Google, Bedrock, MiniMax, Moonshot, DeepSeek

@@ -49,6 +49,7 @@ inline constexpr std::size_t faults = 20;             // in the `errors` of a pr
 inline constexpr std::size_t fault_bytes = 512;       // of each of their texts
 inline constexpr std::size_t detail_bytes = 2 << 10;  // of a problem's `detail`
 inline constexpr std::size_t repairs_told = 100;      // kept for /readyz and doctor; more are only logged
+inline constexpr std::size_t agents_told = 100;       // in a list of /readyz
 
 // --- how much of one request the network thread does before it serves others ---
 inline constexpr std::size_t slice_sessions = 1'000;   // examined

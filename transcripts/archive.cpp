@@ -76,6 +76,17 @@ bool NamedFile::is_of(std::string_view session_id) const {
   return stem.size() == session_id.size() || stem.substr(session_id.size()).starts_with("-topic-");
 }
 
+bool holds_sessions(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name == "sessions.json" || name.contains(".jsonl")) return true;
+  }
+  // One that cannot be listed is there: what reads it says why.
+  return error && error != std::errc::no_such_file_or_directory;
+}
+
 std::optional<NamedFile> parse_file_name(std::string_view name) {
   constexpr std::string_view extension = ".jsonl";
   if (store::is_passing(name) || name.ends_with(entry_suffix)) return {};

@@ -44,6 +44,10 @@ struct NamedFile {
 // Returns nothing for all other files: the store, locks, temporary files.
 std::optional<NamedFile> parse_file_name(std::string_view name);
 
+// Returns whether a folder holds sessions.json or a transcript. If not, it may be where a volume is to be mounted.
+// Blocks.
+bool holds_sessions(const std::filesystem::path& folder);
+
 // Lists the archived transcripts of a session and its topics, sorted by name. An absent folder has none. Blocks.
 Result<std::vector<std::string>> list_archives(const std::filesystem::path& dir, std::string_view session_id);
 

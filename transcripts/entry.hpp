@@ -14,16 +14,24 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "policy/context/entry.hpp"
 #include "store/problem.hpp"
 #include "store/time_range.hpp"
 
 namespace sessiond::transcripts {
 
 struct ShownChange;
+
+// What a model sees of an entry, read from a text of its own.
+struct SeenEntry {
+  std::string text{};
+  context::Entry entry{};
+};
 
 // An entry before it is appended, as parse_entry reads it from a request.
 struct NewEntry {
@@ -38,6 +46,7 @@ struct NewEntry {
   bool plain = false;          // message only: its body is known to have no member seq, id, parentId, type or timestamp
   bool stamp = false;          // message only: if it has no timestamp, add the entry's as its last member
   std::string extra{};         // message only: members beside `message`, raw, without braces; the line keeps them
+  std::shared_ptr<const SeenEntry> seen{};  // what see() made of the body; null: the loop reads it
 };
 
 // Reads an entry of a request. It comes in full, {"type","id"?,"parentId"?,"timestamp"?,…}, or in the short form
@@ -48,6 +57,9 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
 
 // Makes {"type":"custom","customType":…,"data":…}. `data`: JSON.
 NewEntry custom_entry(std::string_view custom_type, std::string_view data);
+
+// Reads what appending would read of a long entry, on a disk thread. The body does not change afterwards.
+void see(NewEntry& entry);
 
 // Returns whether the entry is one that only the daemon makes: its customType begins with "sessiond.".
 bool is_of_daemon(const NewEntry& entry);
@@ -89,8 +101,9 @@ std::string entry_type(std::string_view line);                     // "unreadabl
 std::string entry_id(std::string_view line, std::uint64_t seq);    // stored or derived
 std::string derived_id(std::string_view line, std::uint64_t seq);  // CRC-32 of seq and line, 8 hex digits
 
-// Returns the text of a content: the string itself, or the text parts of the array, one per line.
-std::string text_of(std::string_view content);
+// Returns the text of a content: the string itself, or the text parts of the array, one per line. Reads no further part
+// once it has `enough` bytes.
+std::string text_of(std::string_view content, std::size_t enough = SIZE_MAX);
 
 // Returns `content` with its text replaced by `text`; "" if nothing is left.
 std::string with_text(std::string_view content, std::string_view text);

@@ -178,6 +178,18 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
   return parsed;
 }
 
+void see(NewEntry& entry) {
+  auto seen = std::make_shared<SeenEntry>();
+  const bool is_message = entry.type == "message";
+  seen->text = is_message ? entry.body : "{" + entry.body + "}";
+  seen->entry = context::read_entry(entry.type, seen->text);
+  const auto all = json::members(entry.body);
+  entry.plain =
+      entry.plain ||
+      (is_message && std::ranges::none_of(all, [](const json::Member& member) { return taken_by_message(member); }));
+  entry.seen = std::move(seen);
+}
+
 NewEntry custom_entry(std::string_view custom_type, std::string_view data) {
   return {.type = "custom", .body = fmt::format(R"("customType":{},"data":{})", json::quote(custom_type), data)};
 }

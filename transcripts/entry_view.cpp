@@ -100,7 +100,7 @@ std::optional<std::string> view_chat(const EntryFields& fields, std::string_view
 
 }  // namespace
 
-std::string text_of(std::string_view content) {
+std::string text_of(std::string_view content, std::size_t enough) {
   if (auto text = json::as_string(content)) return *text;
   std::string all;
   if (!is_array(content)) return all;
@@ -110,6 +110,7 @@ std::string text_of(std::string_view content) {
     if (!text || text->empty()) continue;
     if (!all.empty()) all += '\n';
     all += *text;
+    if (all.size() >= enough) break;
   }
   return all;
 }

@@ -33,10 +33,8 @@ void count(MessageCounts& counts, context::Role role, std::uint64_t seq) {
     ++counts.users;
   else if (role == context::Role::assistant)
     ++counts.assistants;
-  else if (role == context::Role::tool)
-    ++counts.tools;
   else
-    return;
+    ++counts.tools;
   if (!counts.first) counts.first = seq;
   counts.last = seq;
 }
@@ -62,7 +60,7 @@ void Landmarks::add(std::string_view line) {
     checkpoints.push_back(seq);
     meter.reset();
   }
-  if (type == "message" && !entry.checkpoint) count(counts, entry.role, seq);
+  if (context::is_message(type, entry)) count(counts, entry.role, seq);
   if (meter) meter->add(last_id, entry, doom_count);
   if (meter && meter->misplaced) meter.reset();
 }

@@ -11,13 +11,13 @@ namespace sessiond::transcripts {
 
 std::string beginning_of(std::string_view content) {
   constexpr std::size_t most = 200;  // code points
-  std::string text = text_of(content);
+  std::string text = text_of(content, 4 * most);
   text.resize(store::code_points_end(text, most));
   return text;
 }
 
 void EntrySums::add(std::string_view line) {
-  ++entries;
+  const auto seq = static_cast<std::uint64_t>(counts.entries++);
   const EntryFields fields = read_fields(line);
   if (fields.shape == EntryShape::unreadable) return;
   std::string held;
@@ -27,6 +27,7 @@ void EntrySums::add(std::string_view line) {
     last_prompt.reset();
   }
   const context::Entry entry = context::read_entry(type, body);
+  if (context::is_message(type, entry)) ++counts.messages;
   if (entry.usage) {
     if (const std::int64_t prompt = entry.usage->prompt(); prompt > 0) last_prompt = prompt;
     input = policy::add_counted(input, entry.usage->input);
@@ -36,7 +37,7 @@ void EntrySums::add(std::string_view line) {
   }
   if (!entry.person || !first_message.empty()) return;
   first_message = beginning_of(json::find(body, "content").value_or(""));
-  first_id = entry_id(fields, line, static_cast<std::uint64_t>(entries - 1));
+  first_id = entry_id(fields, line, seq);
 }
 
 }  // namespace sessiond::transcripts

@@ -6,10 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "transcripts/counts.hpp"
+
 namespace sessiond::transcripts {
 
 struct EntrySums {
-  std::int64_t entries = 0, compactions = 0;
+  Counts counts{};
+  std::int64_t compactions = 0;
   std::int64_t input = 0, output = 0, total = 0;  // tokens, of the usage of assistants
   std::int64_t cost = 0;                          // microcents, of the same
   // Tokens of the prompt of the last reply. Nothing: unknown, or a compaction follows the reply.

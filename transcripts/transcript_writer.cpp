@@ -19,6 +19,7 @@
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/try.hpp"
+#include "transcripts/archive.hpp"
 #include "transcripts/lost_lines.hpp"
 #include "transcripts/pending_lines.hpp"
 #include "transcripts/placing.hpp"
@@ -158,12 +159,12 @@ Result<OpenFile*> TranscriptWriter::Impl::open(const std::string& file) {
 Result<void> TranscriptWriter::Impl::check_folder(std::string_view file) {
   for (const auto& [folder, until] : absent) {
     if (!file.starts_with(folder)) continue;
-    if (store::stat_of(until)) {
+    if (holds_sessions(until)) {
       const fs::path there = until;
       std::erase_if(absent, [&](const auto& one) { return one.second == there; });
       return {};
     }
-    return fail(Code::degraded, fmt::format("{} waits: its folder {} is gone", file, until.native()));
+    return fail(Code::degraded, fmt::format("{} waits: its folder {} is gone or empty", file, until.native()));
   }
   return {};
 }

@@ -59,8 +59,8 @@ class TranscriptWriter {
   // cannot be read (lost_lines.hpp), so that each line stands at the offset and the seq that were told of it. Empty: no
   // more.
   void make_up_lost_lines(std::function<bool(std::string_view file)> where);
-  // Makes no file in `folder` (below the state directory, ends in '/') as long as `until` is gone: the lines of its
-  // files wait alone (stuck()).
+  // Makes no file in `folder` (below the state directory, ends in '/') as long as `until` is gone or empty: the lines
+  // of its files wait alone (stuck()).
   void keep_absent(std::string folder, std::filesystem::path until);
   void make_again(const std::filesystem::path& until);  // takes that back
   // Forgets a file that is to be removed, with the lines that wait for it.

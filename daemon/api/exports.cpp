@@ -15,6 +15,7 @@
 #include "formats/jsonl.hpp"
 #include "policy/entry_rules.hpp"
 #include "store/limits.hpp"
+#include "store/names.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -35,7 +36,7 @@ std::string exported_entry(std::string_view entry, bool with_parent) {
 }
 
 // Writes what is left of a document. Returns false when it broke off: the client is gone, or it cannot be read.
-asio::awaitable<bool> send_rest(DocumentExport& document, http::StreamWriter& writer) {
+asio::awaitable<bool> send_rest(auto& document, http::StreamWriter& writer) {
   for (;;) {
     const auto piece = co_await document.next();
     if (!piece) log::error("export_broken_off", {{"error", piece.error().detail}});
@@ -45,16 +46,74 @@ asio::awaitable<bool> send_rest(DocumentExport& document, http::StreamWriter& wr
   }
 }
 
+// A stream of a session that is there.
+struct StreamSource {
+  std::string name{};
+  TranscriptSource source{};
+};
+asio::awaitable<Result<std::vector<StreamSource>>> streams_of(Api& api, const http::Request& request,
+                                                              const SessionPath& path, const std::string& session_id) {
+  std::vector<StreamSource> all;
+  for (const std::string_view name : store::stream_names()) {
+    auto source =
+        co_await source_at(api, request, {.path = path, .topic = store::stream_topic(name), .guard = session_id});
+    if (!source && http::status_of(source.error().code) == 404) continue;  // of an archive
+    if (!source) co_return std::unexpected(std::move(source.error()));
+    bool exists = source->memory != nullptr && !source->memory->text().empty();
+    if (source->memory == nullptr) {
+      CO_TRY(const TranscriptFile file, co_await transcript_file(api, *source));
+      exists = file.tail.exists;
+    }
+    if (exists) all.push_back({.name = std::string(name), .source = std::move(*source)});
+  }
+  co_return all;
+}
+
+// A document, and behind it the streams of the session that are a part of it.
+class WholeDocument {
+ public:
+  WholeDocument(Api& api, const formats::DocumentFormat& format, bool with_media, std::vector<StreamSource> streams)
+      : api_(api), format_(format), with_media_(with_media), streams_(std::move(streams)) {}
+
+  asio::awaitable<Result<void>> begin(TranscriptSource source, formats::SessionFacts facts) {
+    for (const StreamSource& stream : streams_) facts.streams.push_back(stream.name);
+    co_return co_await open(std::move(source), format_.write(std::move(facts)));
+  }
+  // As DocumentExport::next().
+  asio::awaitable<Result<std::string>> next() {
+    for (;;) {
+      CO_TRY(std::string piece, co_await part_->next());
+      if (!piece.empty() || opened_ == streams_.size()) co_return piece;
+      const StreamSource& stream = streams_[opened_++];
+      CO_TRY(co_await open(stream.source, format_.write_stream(stream.name, opened_ == streams_.size())));
+    }
+  }
+
+ private:
+  asio::awaitable<Result<void>> open(TranscriptSource source, std::unique_ptr<formats::Writer> writer) {
+    part_ = std::make_unique<DocumentExport>(api_, std::move(source), with_media_,
+                                             std::string_view(format_.content_type).contains("json"));
+    co_return co_await part_->begin(std::move(writer));
+  }
+
+  Api& api_;
+  const formats::DocumentFormat& format_;
+  bool with_media_;
+  std::vector<StreamSource> streams_;
+  std::size_t opened_ = 0;  // of the streams
+  std::unique_ptr<DocumentExport> part_{};
+};
+
 asio::awaitable<Result<http::Response>> export_document(Api& api, const TranscriptSource& source,
+                                                        std::vector<StreamSource> streams,
                                                         const formats::DocumentFormat& format) {
   const bool is_whole = std::string_view(format.name) != "relavium-yaml" && api.blobs.active();  // with media
-  const auto document =
-      std::make_shared<DocumentExport>(api, source, is_whole, std::string_view(format.content_type).contains("json"));
+  const auto document = std::make_shared<WholeDocument>(api, format, is_whole, std::move(streams));
   formats::SessionFacts facts{
       .id = source.session_id, .agent = source.agent, .header = co_await header_of(api, source)};
   if (source.entry != nullptr) facts.entry = *source.entry;
   if (is_whole) facts.entry = co_await on_disk(api, [&] { return whole_entry(api, std::move(facts.entry)); });
-  CO_TRY(co_await document->begin(format.write(std::move(facts))));
+  CO_TRY(co_await document->begin(source, std::move(facts)));
   // A short one has a length; of a long one, its end shows whether it is whole.
   CO_TRY(std::string first, co_await document->next());
   CO_TRY(std::string second, co_await document->next());
@@ -344,8 +403,15 @@ HandlerResult export_session(Api& api, http::Request& request) {
   TranscriptAsked asked{
       .path = path, .guard = query_text(request, "sessionId"), .fresh = wants_fresh(request), .by_runs = true};
   CO_TRY(asked.topic, topic_of(request));
+  const bool is_own = !asked.topic;
   CO_TRY(const auto source, co_await source_at(api, request, std::move(asked)));
-  if (const auto* format = formats::document_format(name)) co_return co_await export_document(api, source, *format);
+  if (const auto* format = formats::document_format(name)) {
+    std::vector<StreamSource> streams;
+    if (format->write_stream != nullptr && is_own) {
+      CO_TRY(streams, co_await streams_of(api, request, path, source.session_id));
+    }
+    co_return co_await export_document(api, source, std::move(streams), *format);
+  }
   co_return co_await export_transcript(api, source);
 }
 

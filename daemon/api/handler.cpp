@@ -174,17 +174,18 @@ Result<std::string_view> body_of(http::Request& request, const Api& api, Body bo
     return fail(Code::unsupported_media_type,
                 fmt::format("this route takes application/json, not {}", request.header("content-type")));
   const std::size_t depth = api.config.limits.json_depth;
-  const bool is_checked = request.checked && request.checked->max_depth == depth;
-  bool line_ends = is_checked && request.checked->line_ends;
-  const auto fine =
-      is_checked ? request.checked->result
-                 : json::check(request.body,
-                               {.max_depth = depth, .unique_names = true, .utf8 = true, .line_ends = &line_ends});
-  if (!fine)
+  if (!request.checked || request.checked->max_depth != depth) request.checked = http::check_json(request.body, depth);
+  if (const auto& fine = request.checked->result; !fine)
     return fail(Code::bad_request,
                 fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
-  if (line_ends) json::escape_line_ends(request.body);  // what is stored of it has them as escapes
+  if (std::exchange(request.checked->line_ends, false))
+    json::escape_line_ends(request.body);  // what is stored of it has them as escapes
   return store::trim(request.body);
+}
+
+void check_again(const Api& api, http::Request& request) {
+  request.checked.reset();
+  if (is_long(request)) request.checked = http::check_json(request.body, api.config.limits.json_depth);
 }
 
 Result<Fields> body_fields(http::Request& request, const Api& api, Body body) {

@@ -26,6 +26,7 @@
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/clock.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 
@@ -87,6 +88,10 @@ enum class Body : std::uint8_t { required, optional };
 // unsupported_media_type; bad_request, with the byte where the body stops being JSON. Ends of lines in it become
 // escapes (json::escape_line_ends).
 Result<std::string_view> body_of(http::Request& request, const Api& api, Body body = Body::required);
+// For a step that has replaced the body. A long one is checked, so call it on a disk thread then.
+void check_again(const Api& api, http::Request& request);
+// Whether the body is so long that it is read on a disk thread: 8 MiB in small members take a fifth of a second.
+inline bool is_long(const http::Request& request) { return request.body.size() > limits::checked_here; }
 // The body's members. Errors: those of body_of(); validation_failed when it is no object.
 Result<Fields> body_fields(http::Request& request, const Api& api, Body body = Body::required);
 
@@ -178,6 +183,13 @@ auto on_disk(const Api& api, Call call) {
 
 // The folder that holds an agent's sessions.json and transcripts.
 std::filesystem::path sessions_folder(const Api& api, const std::string& agent);
+
+// Runs a call that reads the body: here, or on a disk thread if it is long. What is read is a view into request.body.
+template <class Call>
+asio::awaitable<std::invoke_result_t<Call&>> off_the_loop(const Api& api, const http::Request& request, Call call) {
+  if (!is_long(request)) co_return call();
+  co_return co_await on_disk(api, std::move(call));
+}
 
 // --- the reply ---
 

@@ -5,6 +5,7 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/api/metrics.hpp"
 #include "store/clock.hpp"
+#include "store/files.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -33,6 +34,18 @@ std::string journal_check_json(const journal::JournalCheck& check) {
                      check.bytes, check.of_bytes);
 }
 
+// Says which transcripts are not there, of those that were missing when their agents were loaded. Blocks.
+std::vector<std::string> still_missing(const std::vector<ledger::MissingTranscript>& missing) {
+  std::vector<std::string> out;
+  for (const ledger::MissingTranscript& one : missing)
+    if (!store::stat_of(one.path))
+      out.push_back(
+          fmt::format("{} is missing: session {} has {} messages. Put the file back; without it they are lost, "
+                      "and new messages get seqs from 0",
+                      one.path.native(), one.key, one.messages));
+  return out;
+}
+
 // 200 when the daemon takes writes and its files keep up with the journal; else 503 with all reasons. Repairs are
 // listed, but do not make the daemon unready.
 HandlerResult readyz(Api& api, http::Request& request) {
@@ -57,6 +70,10 @@ HandlerResult readyz(Api& api, http::Request& request) {
     reasons.push_back(details ? "audit log cannot be written: " + trouble : "audit log cannot be written");
   if (status.checkpoint_lag_ms > lag_warning_ms)
     reasons.push_back(fmt::format("checkpoint is {} ms behind", status.checkpoint_lag_ms));
+  std::vector<std::string> degraded = status.degraded;
+  if (details && !status.missing.empty())
+    std::ranges::move(co_await on_disk(api, [&status] { return still_missing(status.missing); }),
+                      std::back_inserter(degraded));
   json::ObjectWriter writer;
   writer.string("status", reasons.empty() ? "ready" : "unready");
   writer.raw("reasons", json::array_of(reasons));
@@ -67,8 +84,10 @@ HandlerResult readyz(Api& api, http::Request& request) {
     writer.raw("repairs", json::array_of(status.repairs));
     writer.integer("failedDeliveries", static_cast<std::int64_t>(api.work.outbox.counts().failed));
     writer.raw("damage", json::array_of(status.damage));
-    writer.raw("degraded", json::array_of(status.degraded));
+    writer.raw("degraded", json::array_of(degraded));
     writer.raw("loading", json::array_of(status.loading));
+    const auto sizes = api.side_stores.sizes();
+    writer.raw("unindexed", sizes ? json::array_of(sizes->unindexed) : "null");
     writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   }
   writer.string("asOf", api.ledger.as_of(0));

@@ -6,9 +6,11 @@
 #include <set>
 
 #include "daemon/api/fields.hpp"
+#include "daemon/decide/steps.hpp"
 #include "formats/documents.hpp"
 #include "formats/jsonl.hpp"
 #include "formats/known.hpp"
+#include "policy/snapshots.hpp"
 #include "policy/usage.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
@@ -114,13 +116,13 @@ void complete(ImportedSession& session, std::int64_t now) {
   json::Edit& entry = session.entry;
   std::optional<std::int64_t> first, last, said;
   policy::UsageTotals usage;
-  std::int64_t messages = 0;
+  transcripts::Counts counts;
   for (const ImportedTranscript& transcript : session.transcripts) {
-    if (!transcript.topic || !store::is_stream_topic(*transcript.topic))
-      messages += static_cast<std::int64_t>(transcript.lines.size());
+    const bool is_counted = !transcript.topic || !store::is_stream_topic(*transcript.topic);
     const auto begun = json::string_at(transcript.header.empty() ? "{}" : transcript.header, "timestamp");
     if (!first && begun) first = transcripts::parse_iso_time(*begun);
     for (const decide::ImportedLine& line : transcript.lines) {
+      if (is_counted) counts.add({.messages = line.message ? 1 : 0, .entries = 1});
       if (!first) first = line.time;
       if (line.time) last = std::max(*line.time, last.value_or(0));
       if (line.time && line.person) said = std::max(*line.time, said.value_or(0));
@@ -136,7 +138,7 @@ void complete(ImportedSession& session, std::int64_t now) {
   };
   for (auto* time : {&first, &last, &said})
     if (*time) time->emplace(std::min(**time, now));
-  put("messageCount", messages);
+  decide::put_counts(entry, counts);  // those that came along may be of more entries than came
   if (session.counts_usage && usage.total > 0) {
     put("inputTokens", usage.input);
     put("outputTokens", usage.output);
@@ -167,7 +169,8 @@ std::string fault_of(const ImportedSession& session) {
   if (topics.size() > limits::topics)
     return fmt::format("has {} topics, which are more than {}", topics.size(), limits::topics);
   std::size_t bytes = 0;
-  for (const json::Edit::Set& member : session.entry.set) bytes += member.name.size() + member.value.size();
+  for (const json::Edit::Set& member : session.entry.set)
+    if (!policy::is_snapshot(member.name)) bytes += member.name.size() + member.value.size();  // these may become blobs
   if (bytes > limits::entry_bytes) return fmt::format("its entry has more than {} bytes", limits::entry_bytes);
   return {};
 }

@@ -37,6 +37,9 @@ struct Tally {
   }
   void skip(const std::string& id, std::string_view why) {
     ++skipped;
+    name(id, why);
+  }
+  void name(const std::string& id, std::string_view why) {
     if (++named > most_named) return;
     append_element(skips,
                    fmt::format(R"({{"id":{},"why":{}}})", id.empty() ? "null" : json::quote(id), json::quote(why)));
@@ -90,16 +93,23 @@ asio::awaitable<Result<bool>> is_there(Api& api, const http::Request& request, c
   co_return there;
 }
 
-// Appends what a transcript does not have yet. Returns whether that was anything.
-asio::awaitable<Result<bool>> go_on(Api& api, const http::Request& request, const Import& import) {
+// What an import did with a session that is there.
+struct Continued {
   bool appended = false;
+  std::string left{};  // the message that grew, behind which people went on; empty: all was taken
+};
+
+// Appends what the transcripts do not have yet.
+asio::awaitable<Result<Continued>> go_on(Api& api, const http::Request& request, const Import& import) {
+  Continued done;
   for (const ImportedTranscript& transcript : import.session.transcripts) {
     decide::ContinueTranscript step{.target = {.key = key_of(import)},
                                     .session_id = import.session.id,
                                     .topic = transcript.topic,
                                     .header = transcript.header,
                                     .counts_usage = import.session.counts_usage};
-    for (std::size_t at = 0; at < transcript.lines.size();) {
+    std::string left;
+    for (std::size_t at = 0; at < transcript.lines.size() && left.empty();) {
       step.lines.clear();
       std::size_t bytes = 0;
       // A line without an id goes with the entry before it.
@@ -115,10 +125,12 @@ asio::awaitable<Result<bool>> go_on(Api& api, const http::Request& request, cons
       }
       CO_TRY(const auto reply,
              co_await api.ledger.commit(import.agent, {.actor = request.principal.id}, scoped(step, request)));
-      appended = appended || json::int_at(reply.body, "appended") != 0;
+      done.appended = done.appended || json::int_at(reply.body, "appended") != 0;
+      left = json::string_at(reply.body, "left").value_or("");
     }
+    if (!left.empty()) done.left = std::move(left);
   }
-  co_return appended;
+  co_return done;
 }
 
 asio::awaitable<Result<ledger::StagedFiles>> staged(Api& api, const std::shared_ptr<const Import>& import) {
@@ -138,9 +150,32 @@ asio::awaitable<Result<ledger::StagedFiles>> staged(Api& api, const std::shared_
   co_return files;
 }
 
-// Imports one session. Returns whether it was made or changed; nothing: it was there already.
-asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Request& request,
-                                                        std::shared_ptr<const Import> import) {
+// What became of a session.
+struct Outcome {
+  enum class What : std::uint8_t { created, updated, as_it_was };
+  What what = What::as_it_was;
+  std::string left{};  // Continued::left
+};
+
+void tell(Tally& tally, const std::string& id, const Outcome& outcome) {
+  const bool changed = outcome.what != Outcome::What::as_it_was;
+  if (changed) tally.done(outcome.what == Outcome::What::created, id);
+  if (outcome.left.empty() && changed) return;
+  const std::string why =
+      outcome.left.empty()
+          ? "is there already"
+          : fmt::format(
+                "the message {} has grown, but the conversation went on here behind it: it is left as it is, "
+                "and so is what comes behind it. ifExists=replace takes the session as it is there",
+                outcome.left);
+  if (changed)
+    tally.name(id, why);
+  else
+    tally.skip(id, why);
+}
+
+asio::awaitable<Result<Outcome>> import_one(Api& api, const http::Request& request,
+                                            std::shared_ptr<const Import> import) {
   const ImportedSession& session = import->session;
   const std::string key = key_of(*import);
   std::string channel(store::parse_key(key).channel);
@@ -152,10 +187,11 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
     co_return fail(Code::session_exists, taken(*import));
   CO_TRY(const bool there, co_await is_there(api, request, *import));
   if (there && import->if_exists == IfExists::go_on) {
-    CO_TRY(const bool more, co_await go_on(api, request, *import));
-    co_return more ? std::optional(false) : std::nullopt;
+    CO_TRY(Continued done, co_await go_on(api, request, *import));
+    co_return Outcome{.what = done.appended ? Outcome::What::updated : Outcome::What::as_it_was,
+                      .left = std::move(done.left)};
   }
-  if (there && import->if_exists == IfExists::skip) co_return std::nullopt;
+  if (there && import->if_exists == IfExists::skip) co_return Outcome{};
   if (session.only_topics)
     co_return fail(Code::validation_failed, "a topic's transcript follows that of its session, or goes on with one");
   for (const ImportedTranscript& transcript : session.transcripts)
@@ -187,13 +223,13 @@ asio::awaitable<Result<std::optional<bool>>> import_one(Api& api, const http::Re
   CO_TRY(const auto reply,
          co_await api.ledger.commit(import->agent, {.actor = request.principal.id},
                                     ledger::keeping(files, scoped(std::move(command), request)), true));
-  if (reply.body.empty()) co_return std::nullopt;
+  if (reply.body.empty()) co_return Outcome{};
   for (const ImportedTranscript& transcript : session.transcripts)
     for (const decide::ImportedLine& line : transcript.lines)
       policy::names_in(line.line, policy::NamedBy::message, [&](std::string_view hash) {
         api.blobs.note(std::string(hash), {.agent = import->agent, .name = session.id});
       });
-  co_return reply.status == 201;
+  co_return Outcome{.what = reply.status == 201 ? Outcome::What::created : Outcome::What::updated};
 }
 
 std::vector<policy::WrittenHandle> names_of(const ImportBody& body) {
@@ -264,13 +300,10 @@ asio::awaitable<Result<void>> import_all(Api& api, const http::Request& request,
     if (const auto files = found.find(id); files != found.end()) import->found = found.extract(files).mapped();
     auto done = co_await import_one(api, request, import);
     if (!done && !is_its_own(done.error())) co_return std::unexpected(std::move(done.error()));
-    if (!done) {
+    if (done)
+      tell(tally, id, *done);
+    else
       tally.skip(id, why_not(*import, done.error(), request.principal));
-    } else if (*done) {
-      tally.done(**done, id);
-    } else {
-      tally.skip(id, "is there already");
-    }
     if (request.client_gone && request.client_gone()) co_return fail(Code::request_timeout, "the client is gone");
   }
   co_return Result<void>{};

@@ -116,13 +116,14 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
     co_return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
   CO_TRY(auto requester, requester_of(request, key, message));
   if (!command.message_id.empty())
-    requester.message = {.name = name_of(agent, {route.channel, command.account_id, route.peer, command.message_id}),
-                         .key = route.key,
-                         .other_key = other_key,
-                         .actor = request.principal.id,
-                         .addresses = command.mentioned && !command.from_me,
-                         .author = command.from.has_id ? command.from.id : "",
-                         .said = words_of(command)};
+    requester.message =
+        ledger::MessageName{.name = name_of(agent, {route.channel, command.account_id, route.peer, command.message_id}),
+                            .key = route.key,
+                            .other_key = other_key,
+                            .actor = request.principal.id,
+                            .addresses = command.mentioned && !command.from_me,
+                            .author = command.from.has_id ? command.from.id : "",
+                            .said = words_of(command)};
   requester.in_memory = is_in_memory(api, agent, command);
   Pins pins, more_pins;
   if (!requester.in_memory) {
@@ -265,21 +266,21 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   command.target.key = found.place->key;
   command.place = *found.place;
   if (command.mentioned)
-    requester.message = {.name = found.name,
-                         .key = command.place.key,
-                         .actor = request.principal.id,
-                         .addresses = true,
-                         .is_edit = true};
+    requester.message = ledger::MessageName{.name = found.name,
+                                            .key = command.place.key,
+                                            .actor = request.principal.id,
+                                            .addresses = true,
+                                            .is_edit = true};
   Pins pins;
   if (!is_in_memory(api, agent, command)) {
     CO_TRY(pins, co_await store_media(api, command.content));
   }
   if (deletes) {  // a message is deleted once
     const decide::MessagePlace& at = command.place;
-    requester.message = {.name = json::array_of(std::vector<std::string>{"deleted", agent, at.session_id,
-                                                                         at.topic.value_or(""), at.entry_id}),
-                         .key = at.key,
-                         .actor = request.principal.id};
+    requester.message = ledger::MessageName{.name = json::array_of(std::vector<std::string>{
+                                                "deleted", agent, at.session_id, at.topic.value_or(""), at.entry_id}),
+                                            .key = at.key,
+                                            .actor = request.principal.id};
   }
   co_return co_await commit(api, request, agent, std::move(command), std::move(requester));
 }

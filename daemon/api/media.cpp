@@ -71,7 +71,10 @@ asio::awaitable<Result<http::Response>> check_and_call(Api& api, http::Request& 
   CO_TRY(const Pins pins, co_await accept_handles(api, request, std::move(handles.found)));
   if (!handles.text.empty()) {
     request.body = std::move(handles.text);
-    request.checked.reset();
+    co_await off_the_loop(api, request, [&] {
+      check_again(api, request);
+      return true;
+    });
   }
   co_return co_await call(api, request);
 }
@@ -150,8 +153,12 @@ asio::awaitable<Result<Pins>> store_media(Api& api, std::string& json) {
 
 asio::awaitable<Result<StoredMedia>> store_media_of(Api& api, http::Request& request) {
   StoredMedia stored;
-  CO_TRY(stored.pins, co_await on_disk(api, [&] { return store_media_now(api, request.body, &stored.stripped); }));
-  request.checked.reset();
+  CO_TRY(stored.pins, co_await on_disk(api, [&]() -> Result<Pins> {
+           const std::string before = request.body;
+           TRY(auto pins, store_media_now(api, request.body, &stored.stripped));
+           if (request.body != before) check_again(api, request);
+           return pins;
+         }));
   co_return stored;
 }
 
@@ -169,7 +176,7 @@ void keep_signatures(Api& api, const http::Request& request, StoredMedia stored)
 asio::awaitable<Result<http::Response>> with_stored_media(Api& api, http::Request& request,
                                                           HandlerResult (*call)(Api&, http::Request&)) {
   if (is_ephemeral(api, request)) co_return co_await call(api, request);
-  CO_TRY(body_of(request, api, Body::optional));
+  CO_TRY(co_await off_the_loop(api, request, [&] { return body_of(request, api, Body::optional); }));
   CO_TRY(StoredMedia stored, co_await store_media_of(api, request));
   CO_TRY(auto response, co_await call(api, request));
   keep_signatures(api, request, std::move(stored));

@@ -30,11 +30,21 @@ Result<std::optional<decide::DeliverTo>> read_deliver(std::string_view value) {
   return deliver;
 }
 
-HandlerResult post(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto topic, topic_of(request));
-  CO_TRY(auto body, body_of(request, api));
-  decide::AppendMessages command{.target = path.target, .append = {.topic = topic}};
+struct Append {
+  std::string agent{};
+  decide::AppendMessages command{};
+  std::optional<Result<ledger::Requester>> requester{};  // of a long request
+};
+
+// Reads a request. A long one on a disk thread.
+Result<void> read_append(const Api& api, http::Request& request, Append& append) {
+  TRY(auto path, session_path(request, api));
+  TRY(auto topic, topic_of(request));
+  TRY(auto body, body_of(request, api));
+  append.agent = std::move(path.agent);
+  decide::AppendMessages& command = append.command;
+  command.target = std::move(path.target);
+  command.append.topic = std::move(topic);
   std::string without_deliver;
   bool is_list = false;
   std::optional<std::string_view> deliver;
@@ -45,40 +55,51 @@ HandlerResult post(Api& api, http::Request& request) {
     if (name == "deliver") deliver = member.value;
   }
   if (deliver) {
-    CO_TRY(command.deliver, read_deliver(*deliver));
+    TRY(command.deliver, read_deliver(*deliver));
     if (command.deliver && !request.principal.may(auth::Permission::send))
-      co_return fail(Code::forbidden, "this token may append messages, but not send them");
+      return fail(Code::forbidden, "this token may append messages, but not send them");
     without_deliver = json::apply(body, {.set = {}, .unset = {"deliver"}});
     body = without_deliver;
   }
   if (is_list) {
-    CO_TRY(auto fields, Fields::of(body));
+    TRY(auto fields, Fields::of(body));
     const auto entries = fields.array("entries");
     command.append.in_list = true;
     if (const auto expected = fields.integer("expectedSeq"))
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
-    CO_TRY(fields.done());
+    TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      CO_TRY(auto entry, client_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
+      TRY(auto entry, client_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
       command.append.entries.push_back(std::move(entry));
       if (command.append.entries.size() > limits::message_entries)
-        co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
+        return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
     }
-    if (command.append.entries.empty()) co_return fail_at("/entries", "is empty");
+    if (command.append.entries.empty()) return fail_at("/entries", "is empty");
   } else {
-    CO_TRY(auto entry, client_entry(body, ""));
+    TRY(auto entry, client_entry(body, ""));
     command.append.entries.push_back(std::move(entry));
   }
   const bool compacts = std::ranges::find(command.append.entries, "compaction", &transcripts::NewEntry::type) !=
                         command.append.entries.end();
   if (compacts && !request.principal.may(auth::Permission::write))
-    co_return fail(Code::forbidden,
-                   "an entry of type compaction changes what a model is shown of all that was said "
-                   "before: this token may not write it");
+    return fail(Code::forbidden,
+                "an entry of type compaction changes what a model is shown of all that was said "
+                "before: this token may not write it");
   const auto is_of_agent = [](const transcripts::NewEntry& entry) { return entry.role == "assistant"; };
   if (command.deliver && !std::ranges::any_of(command.append.entries, is_of_agent))
-    co_return fail_at("/deliver", "goes with role assistant: it is what the agent says that is sent");
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+    return fail_at("/deliver", "goes with role assistant: it is what the agent says that is sent");
+  if (!is_long(request)) return {};
+  append.requester = requester_of(request);
+  std::ranges::for_each(command.append.entries, transcripts::see);
+  return {};
+}
+
+HandlerResult post(Api& api, http::Request& request) {
+  Append append;
+  const auto read = [&] { return read_append(api, request, append); };
+  CO_TRY(is_long(request) ? co_await on_disk(api, read) : read());
+  co_return co_await commit(api, request, std::move(append.agent), std::move(append.command),
+                            append.requester ? *std::move(append.requester) : requester_of(request));
 }
 
 struct Reading {

@@ -103,19 +103,50 @@ Checked without_cut_keys(const Told& told, decide::RunPulse& pulse, bool rejects
   return out;
 }
 
-HandlerResult tell(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
+// What a disk thread made of the long texts of a call, and the ends behind which it did.
+struct CheckedAhead {
+  decide::RunPulse before{}, after{};
+  Checked checked{};
+  bool goes_on_from(const decide::RunPulse& pulse) const {
+    return before.said_end == pulse.said_end && before.thought_end == pulse.thought_end;
+  }
+};
+
+decide::RunPulse pulse_now(Api& api, const SessionPath& path, const decide::RunHold& hold) {
+  const decide::AgentState* state = ledger::loaded_state(api.ledger.parts(), path.agent, path.target.key);
+  const decide::Session* session = state == nullptr ? nullptr : session_named(*state, path.target);
+  return session == nullptr ? decide::RunPulse{} : api.work.claims.leases().pulse(path.agent, session->key(), hold);
+}
+
+struct TellRequest {
+  SessionPath path{};
+  decide::RunEvents command{};
+  Told told{};
+};
+
+// Reads a request. A long one on a disk thread.
+Result<TellRequest> read_tell(const Api& api, http::Request& request) {
+  TRY(auto path, session_path(request, api));
+  TRY(auto fields, body_fields(request, api));
   decide::RunEvents command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
   if (const auto n = fields.integer("n", 1)) command.n = static_cast<std::uint64_t>(*n);
   const auto events = fields.array("events");
   if (!fields.has("events")) fields.fault("events", "is missing; [] renews the lease");
   command.steered = fields.strings("steered", 1'000);
-  CO_TRY(fields.done());
-  CO_TRY(Told told, read_events(events.value_or("[]")));
+  TRY(fields.done());
+  TRY(Told told, read_events(events.value_or("[]")));
   command.events = told.events;
   command.instance = request.path;
   command.request_id = request.request_id;
+  return TellRequest{.path = std::move(path), .command = std::move(command), .told = std::move(told)};
+}
+
+HandlerResult tell(Api& api, http::Request& request) {
+  const auto read = [&] { return read_tell(api, request); };
+  CO_TRY(auto asked, is_long(request) ? co_await on_disk(api, read) : read());
+  auto& path = asked.path;
+  auto& command = asked.command;
+  auto& told = asked.told;
 
   struct Outcome {
     journal::Envelope about{};
@@ -129,6 +160,13 @@ HandlerResult tell(Api& api, http::Request& request) {
   const Told as_sent = in_pieces ? told : Told{};
   leases::Leases& leases = api.work.claims.leases();
   const auto turn = co_await leases.turn(path.agent, command.hold.run_id, request.principal.id);
+  std::optional<CheckedAhead> ahead;
+  if (in_pieces && is_long(request)) {
+    ahead = CheckedAhead{.before = pulse_now(api, path, command.hold)};
+    ahead->after = ahead->before;
+    ahead->checked = co_await on_disk(
+        api, [&, rejects = rejects_secrets(api)] { return without_cut_keys(as_sent, ahead->after, rejects); });
+  }
   const auto decide = [&](const decide::AgentState& state, const decide::Context& context,
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     decide::RunEvents now = command;
@@ -145,7 +183,12 @@ HandlerResult tell(Api& api, http::Request& request) {
       if (runs != nullptr && runs->active) outcome.about.topic = runs->active->topic;
       outcome.is_new = !now.n || *now.n > std::max(now.pulse.calls, runs == nullptr ? 0 : runs->calls);
       if (in_pieces && outcome.is_new) {
-        Checked checked = without_cut_keys(as_sent, now.pulse, rejects_secrets(api));
+        const bool is_ahead = ahead && ahead->goes_on_from(now.pulse);
+        Checked checked = is_ahead ? ahead->checked : without_cut_keys(as_sent, now.pulse, rejects_secrets(api));
+        if (is_ahead) {
+          now.pulse.said_end = ahead->after.said_end;
+          now.pulse.thought_end = ahead->after.thought_end;
+        }
         if (rejects_secrets(api)) TRY(judge_found(api, request, checked.found));
         told = std::move(checked.told);
         now.events = told.events;
@@ -216,9 +259,15 @@ void tell_rest(Api& api, const SessionPath& path, const decide::RunHold& hold, c
   pass_on(api, about, rest, hold.run_id);
 }
 
-HandlerResult finish(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
+struct Finish {
+  SessionPath path{};
+  decide::FinishRun command{};
+};
+
+// Reads a request. A long one on a disk thread.
+Result<Finish> read_finish(const Api& api, http::Request& request) {
+  TRY(auto path, session_path(request, api));
+  TRY(auto fields, body_fields(request, api));
   decide::FinishRun command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
   const std::string status = fields.one_of("status", {"done", "failed", "interrupted"}).value_or("");
   if (!fields.has("status")) fields.fault("status", "is missing");
@@ -229,13 +278,21 @@ HandlerResult finish(Api& api, http::Request& request) {
   if (const auto usage = fields.object("usage")) command.usage = json::compact(*usage);
   command.steered = fields.strings("steered", 1'000);
   command.deliver = fields.boolean("deliver");
-  CO_TRY(fields.done());
+  TRY(fields.done());
   for (const std::string_view element : json::elements(entries.value_or("[]"))) {
     if (command.entries.size() == limits::message_entries)
-      co_return fail_at("/entries", fmt::format("has more than {} entries", limits::message_entries));
-    CO_TRY(auto entry, client_entry(element, fmt::format("/entries/{}", command.entries.size())));
+      return fail_at("/entries", fmt::format("has more than {} entries", limits::message_entries));
+    TRY(auto entry, client_entry(element, fmt::format("/entries/{}", command.entries.size())));
     command.entries.push_back(std::move(entry));
   }
+  if (is_long(request)) std::ranges::for_each(command.entries, transcripts::see);
+  return Finish{.path = std::move(path), .command = std::move(command)};
+}
+
+HandlerResult finish(Api& api, http::Request& request) {
+  const auto read = [&] { return read_finish(api, request); };
+  CO_TRY(auto asked, is_long(request) ? co_await on_disk(api, read) : read());
+  auto& [path, command] = asked;
   const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id, request.principal.id);
   if (checks_pieces(api)) tell_rest(api, path, command.hold, request.principal);
   ledger::Requester requester{.actor = request.principal.id};

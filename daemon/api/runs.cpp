@@ -81,7 +81,12 @@ HandlerResult start(Api& api, http::Request& request) {
   command.when_busy = fields.one_of("whenBusy", {"reject", "queue", "steer", "interrupt"}).value_or("");
   command.queue_only = fields.boolean("queueOnly").value_or(false);
   CO_TRY(fields.done());
-  CO_TRY(command.input, read_input(input));
+  const auto read = [&]() -> Result<std::vector<transcripts::NewEntry>> {
+    TRY(auto entries, read_input(input));
+    if (is_long(request)) std::ranges::for_each(entries, transcripts::see);
+    return entries;
+  };
+  CO_TRY(command.input, is_long(request) ? co_await on_disk(api, read) : read());
   command.instance = request.path;
   command.request_id = request.request_id;
   co_return co_await start_run(api, request, path.agent, std::move(command));

@@ -121,8 +121,9 @@ Result<decide::Decision> within_scope(Result<decide::Decision> decided, const au
   if (!admitted && !holds(principal, state, decided->events.back()))
     return fail(Code::forbidden, fmt::format("{} would then lie outside this token's scope", about.key));
   for (const journal::Event& event : decided->events) {
-    for (const std::string_view part : {"set", "entry"}) {
-      const std::string_view fields = json::find(event.data, part).value_or("{}");
+    for (const json::Member& part : json::members(event.data)) {
+      if (part.name != "set" && part.name != "entry") continue;
+      const std::string_view fields = part.value;
       if (json::find(fields, "sessionFile"))
         return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
       const std::string_view delivery = json::find(fields, "deliveryContext").value_or("{}");
@@ -131,6 +132,7 @@ Result<decide::Decision> within_scope(Result<decide::Decision> decided, const au
           return fail(Code::forbidden,
                       fmt::format("this token may not have {} answered in another channel", about.key));
       }
+      if (event.envelope.type == journal::EventType::message_appended) break;  // what was said follows: it may be long
     }
   }
   return decided;

@@ -131,7 +131,10 @@ asio::awaitable<Result<std::vector<SecretIn>>> check_body(Api& api, http::Reques
   if (!has_words) co_return std::vector<SecretIn>{};
   if (!redaction.text.empty()) {
     request.body = std::move(redaction.text);
-    request.checked.reset();
+    co_await off_the_loop(api, request, [&] {
+      check_again(api, request);
+      return true;
+    });
   }
   if (mode_of(api) == Scan::off)
     std::erase_if(redaction.found, [](const SecretIn& found) { return !policy::is_own(found.kind); });

@@ -11,6 +11,7 @@
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
+#include "transcripts/counts.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -275,6 +276,15 @@ asio::awaitable<Result<TopicFiles>> topic_files(Api& api, const http::Request& r
   co_return TopicFiles{.files = {archives.begin(), archives.end()}};
 }
 
+std::string topic_json(std::string_view topic, const transcripts::Counts& counts, std::int64_t updated_at) {
+  json::ObjectWriter one;
+  one.string("topic", topic);
+  one.integer("messageCount", counts.messages);
+  one.integer("entryCount", counts.entries);
+  one.integer("updatedAt", updated_at);
+  return one.text();
+}
+
 HandlerResult topics(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(const auto found, co_await topic_files(api, request, path));
@@ -283,18 +293,18 @@ HandlerResult topics(Api& api, http::Request& request) {
   for (const auto& [topic, file] : files) {
     if (store::is_stream_topic(topic)) continue;
     if (const auto* memory = api.ledger.parts().memory.transcript(path.agent, file)) {
-      append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
-                                       memory->count(), memory->updated_at()));
+      CO_TRY(const auto counts, transcripts::counts_of(*memory));
+      append_element(body, topic_json(topic, counts, memory->updated_at()));
       continue;
     }
-    CO_TRY(const transcripts::TranscriptTail tail, co_await transcript_tail(api, path.agent, file));
+    const auto count = [](transcripts::Transcript& transcript) { return transcripts::counts_of(transcript); };
+    CO_TRY(const auto counts, co_await api.ledger.read_transcript(path.agent, file, count));
     const auto transcript = sessions_folder(api, path.agent) / file;
     const std::int64_t updated = co_await on_disk(api, [&transcript] {
       struct stat status{};
       return ::stat(transcript.c_str(), &status) == 0 ? store::identity(status).mtime_ns / 1'000'000 : 0;
     });
-    append_element(body, fmt::format(R"({{"topic":{},"messageCount":{},"updatedAt":{}}})", json::quote(topic),
-                                     tail.count, updated));
+    append_element(body, topic_json(topic, counts, updated));
   }
   co_return as_of_response(api, body + "]}", seq);
 }

@@ -123,6 +123,8 @@ asio::awaitable<Result<TranscriptSource>> source_at(Api& api, const http::Reques
         .entry = session->entry(),
         .name = transcripts::transcript_name(id, topic == session->own_topic() ? std::nullopt : topic)};
     if (const auto* end = state.transcripts.find(out.file)) out.meter = end->meter;
+    // A session of another program has no counts: reading it changes nothing.
+    if (session->message_count) api.ledger.follower().put_counts_right_soon(path.agent, *session);
     if (asked.by_runs) TRY(note_runs(state, request.principal, *session, asked, out));
     const auto* runs = api.run_signatures.is_empty() ? nullptr : state.runs.find(session->key());
     if (runs != nullptr && runs->active)

@@ -67,6 +67,10 @@ class EntryAppender {
       need(Need::What::transcript_end);
       return std::move(done_);
     }
+    if (!session_.entry_count && !request_.to_stream && builder_.context().durable) {
+      builder_.out.need = Need{Need::What::counts, session_.key()};
+      return std::move(done_);
+    }
     if (request_.expected_seq && *request_.expected_seq != end_.count) {
       return fail(Code::precondition_failed,
                   fmt::format("expectedSeq is {}, but the next entry gets {}", *request_.expected_seq, end_.count));
@@ -191,7 +195,8 @@ class EntryAppender {
       return {};
     }
     std::string held;
-    const context::Entry read = read_as_context(entry, held);
+    std::optional<context::Entry> read_now;
+    const context::Entry& read = entry.seen ? entry.seen->entry : read_now.emplace(read_as_context(entry, held));
     TRY(check_files(entry, read));
     const bool branches = entry.parent_id && *entry.parent_id != end_.last_id;
     has_turns_ = !meter_ || meter_->all_turns() != 0;
@@ -339,7 +344,8 @@ class EntryAppender {
                                                       runs->active->id == hold->run_id)
       run = &*runs->active;
     std::string held;
-    if (run == nullptr || run->topic != request_.topic || !read_as_context(entry, held).person) return {};
+    if (run == nullptr || run->topic != request_.topic) return {};
+    if (!(entry.seen ? entry.seen->entry.person : read_as_context(entry, held).person)) return {};
     const std::string& id = done_.ids.back();
     if (std::ranges::find(done_.again, id) != done_.again.end()) return {};
     const AppendResult before = done_;
@@ -380,7 +386,7 @@ class EntryAppender {
       return builder_.emit(journal::EventType::message_appended, session_,
                            R"({"set":{},"message":)" + written.message + "}", request_.topic, json::Edit());
     json::Edit edit;
-    edit.set.reserve(10);
+    edit.set.reserve(11);
     const auto set = [&edit](std::string_view name, std::int64_t number) {
       edit.set.push_back({std::string(name), store::decimal(number)});
     };
@@ -391,8 +397,8 @@ class EntryAppender {
       counter = policy::add_counted(counter.value_or(0), more);
       set(name, *counter);
     };
-    if (!counters_.message_count) counters_.message_count = static_cast<std::int64_t>(end_.count);
-    count("messageCount", counters_.message_count, 1);
+    if (context::is_message(entry.type, read)) count("messageCount", counters_.message_count, 1);
+    count("entryCount", counters_.entry_count, 1);
     if (read.usage && !entry.usage.empty()) {
       count_usage(counters_, *read.usage, {.shared = builder_.context().rules->shared, .is_context = is_own()}, edit);
       if (const std::int64_t cost = policy::cost_of(entry.usage); cost > 0)
@@ -409,7 +415,7 @@ class EntryAppender {
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
-    if (read.person) note_first(entry, id, edit);
+    if (read.person) note_first(read.content, id, edit);
     note_needs(entry, edit);
     std::string data = "{\"set\":";
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
@@ -441,9 +447,9 @@ class EntryAppender {
 
   // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was
   // such a field it is not known.
-  void note_first(const transcripts::NewEntry& entry, const std::string& id, json::Edit& edit) {
+  void note_first(std::string_view content, const std::string& id, json::Edit& edit) {
     if (std::exchange(has_first_message_, true) || has_turns_) return;
-    const std::string text = transcripts::beginning_of(json::find(entry.body, "content").value_or(""));
+    const std::string text = transcripts::beginning_of(content);
     if (text.empty()) return;
     edit.put_string("firstMessage", text);
     edit.put_string("firstMessageId", id);

@@ -128,6 +128,10 @@ std::string archived_members(std::span<const std::string> names, std::size_t mor
 }
 
 bool was_own(const ArchiveRecord& record, std::string_view topic) {
+  // The entry is kept under the name of the session's own transcript.
+  if (!record.entry_as.empty())
+    return store::topic_of_file(record.session_id, record.entry_as.substr(0, record.entry_as.rfind(".jsonl.") + 6)) ==
+           topic;
   const store::KeyParts parts = store::parse_key(record.key);
   if (!parts.topic.empty()) return topic == parts.topic;
   return !parts.thread.empty() && store::lower_key(topic) == store::lower_key(parts.thread);

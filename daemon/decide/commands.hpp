@@ -93,18 +93,24 @@ struct ImportSession {
 };
 // An entry of an imported transcript: the line as it is stored, and what is read from it.
 struct ImportedLine {
-  std::string line{};  // without its '\n'
-  std::string id{};    // empty: it has none
+  std::string line{};    // without its '\n'
+  std::string id{};      // empty: it has none
+  std::string parent{};  // its parentId; empty: it has none
   std::optional<std::int64_t> time{};
   bool person = false;  // a message that a person wrote
   std::optional<policy::TokenUsage> usage{};
   bool compaction = false;
+  bool message = false;  // messageCount counts it
 };
 ImportedLine imported_line(std::string line);
 // Appends to an imported session's transcript, as they are, the entries whose ids it does not have. Bytes that are not
-// UTF-8 become U+FFFD. A line without an id
-// belongs to the entry before it; the first lines belong to the entry behind them. The answer is {"appended":<number>}.
-// session_exists if the session has another id.
+// UTF-8 become U+FFFD. A line without an id belongs to the entry before it; the first lines belong to the entry behind
+// them.
+// A message of a model that has more parts than the stored one, in the same response (grown_message.hpp): these become
+// the entry <id>.2, or the next free number, and what is appended behind the message follows that. Where messages stand
+// behind it in the transcript, people went on there: neither it nor what comes behind it is appended.
+// The answer is {"appended":<number>,"left":<the id of such a message, or null>}. session_exists if the session has
+// another id.
 struct ContinueTranscript {
   Target target{};
   std::string session_id{};

@@ -135,7 +135,7 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
     name_thread_file(builder, session.key(), id, edit);
   edit.put_int("updatedAt", moved_to(session, context.now));
   if (!value_of(edit, "sessionStartedAt")) edit.put_int("sessionStartedAt", context.now);
-  if (!value_of(edit, "messageCount")) edit.put_int("messageCount", 0);
+  if (!value_of(edit, "entryCount")) put_counts(edit, {});
   edit.put("previousSessions", history);
   // A transcript that comes with the reset has told what the model was shown.
   if (context.rules->shared && reset.files.empty()) edit.put(std::string(fresh_member), "false");

@@ -88,7 +88,8 @@ json::Edit replacing(const std::string& old, json::Edit entry) {
   entry.unset.clear();
   for (const json::Member& member : json::members(old)) {
     std::string name = json::unescape(member.name);
-    if (!wanted.find(name) && !policy::read_only(name)) entry.unset.push_back(std::move(name));
+    const bool is_outdated = name == "entryCount" && wanted.find("messageCount").has_value();
+    if (!wanted.find(name) && (is_outdated || !policy::read_only(name))) entry.unset.push_back(std::move(name));
   }
   return entry;
 }

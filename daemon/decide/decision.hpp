@@ -153,6 +153,8 @@ struct Need {
     history,         // the structures of the last messages in `file`: history_name (session_log.hpp)
     shown,           // the message ids.front() in `file`, as people left it: a line of shown_name()
     calls,           // by which of `ids` messages in `file` call tools: lines of call_name()
+    behind,          // whether a message stands behind the entry ids.front() in `file`: a line of behind_name()
+    counts,          // what the session `file` (its key) counts: its entry says it then (decide_counts)
     sdk_session,     // which agents have the SDK session id `file`: Context::sdk_id_elsewhere
   };
   What what;
@@ -164,6 +166,10 @@ struct Need {
 
 // Names the answer to Need::What::calls among the fetched lines: a line that is not empty says that there is a call.
 inline std::string call_name(std::string_view id) { return std::string("/call ").append(id); }
+
+// Names the answer to Need::What::behind among the fetched lines: a line that is not empty says that there is a
+// message. Its seq is the number of entries that the transcript had.
+inline std::string behind_name(std::string_view id) { return std::string("/behind ").append(id); }
 
 // Names the answer to Need::What::shown among the fetched lines. An empty line: no entry has this id.
 inline std::string shown_name(std::string_view id) { return std::string("/shown ").append(id); }

@@ -5,9 +5,11 @@
 #include "daemon/decide/archive_records.hpp"
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/steps.hpp"
 #include "policy/usage.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
+#include "transcripts/counts.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::decide {
@@ -28,15 +30,28 @@ void create(DecisionBuilder& builder, const std::string& key, const sessions::Ra
   builder.emit(journal::EventType::session_created, Session(key, entry), data.text());
 }
 
+// Returns whether the session's history names this id.
+bool had_before(const Session& session, std::string_view id) {
+  const auto list = json::elements(json::find(*session.entry(), "previousSessions").value_or("[]"));
+  return std::ranges::any_of(list, [id](std::string_view one) { return json::string_at(one, "sessionId") == id; });
+}
+
 // Begins the members anew that only the daemon keeps about a conversation. Another program that resets a session copies
 // them as they were.
-void begin_anew(const DecisionBuilder& builder, const Session& ours, json::Edit& edit) {
+void begin_anew(const DecisionBuilder& builder, const Session& ours, std::string_view id, json::Edit& edit) {
   const auto is_theirs = [&edit](std::string_view name) {
     return std::ranges::find(edit.set, name, &json::Edit::Set::name) != edit.set.end() ||
            std::ranges::find(edit.unset, name) != edit.unset.end();
   };
   const auto had = [&ours](std::string_view name) { return json::find(*ours.entry(), name).has_value(); };
-  if (had("messageCount") && !is_theirs("messageCount")) edit.put_int("messageCount", 0);
+  if (ours.message_count && !is_theirs("messageCount") && !is_theirs("entryCount")) {
+    if (had_before(ours, id)) {  // its transcript is counted when it is opened
+      edit.remove("messageCount");
+      edit.remove("entryCount");
+    } else {
+      put_counts(edit, {});
+    }
+  }
   for (const char* name : {"firstMessage", "firstMessageId", "usageTotals", "costMicrocents", "runCount", "turnCount",
                            "allowedTools", "needs"})
     if (had(name) && !is_theirs(name)) edit.remove(name);
@@ -57,7 +72,7 @@ void update(DecisionBuilder& builder, const Session& ours, json::Edit edit) {
   after.edit(edit);
   if (after.session_id == ours.session_id) return builder.update(session, edit);
   drop_runs(builder, session, "another program has reset the session");
-  begin_anew(builder, ours, edit);
+  begin_anew(builder, ours, after.session_id, edit);
   builder.update(session, edit, journal::EventType::session_reset,
                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
 }
@@ -75,7 +90,53 @@ void tell_resync(DecisionBuilder& builder, std::string_view keys) {
                                                    data.text()));
 }
 
+// Returns our session. If it is in the store no more, as at a load, it has what its active run says of it.
+Session known_session(const AgentState& state, const std::string& key) {
+  const Session* ours = state.find_key(key);
+  if (ours != nullptr && ours->key() == key) return *ours;
+  json::Edit entry;
+  put_counts(entry, {});  // nobody counts for it any more
+  if (const SessionRuns* runs = state.runs.find(key); runs != nullptr && runs->active)
+    entry.put_string("sessionId", runs->active->session_id);
+  return {key, std::make_shared<const std::string>(json::apply("{}", entry))};
+}
+
+// Returns whether an entry of another program gives our session another transcript.
+bool resets(const Session& ours, std::string_view theirs) {
+  const auto id = json::string_at(theirs, "sessionId");
+  return id && *id != ours.session_id;
+}
+
 }  // namespace
+
+std::vector<LeftRun> runs_left_behind(const AgentState& state, const sessions::ForeignChange& change) {
+  std::vector<LeftRun> left;
+  const auto note = [&](const std::string& key, const auto& leaves) {
+    const SessionRuns* runs = state.runs.find(key);
+    if (runs == nullptr || !runs->active) return;
+    const Session ours = known_session(state, key);
+    if (leaves(ours)) left.push_back({.key = key, .file = AgentState::file_of(ours, runs->active->topic)});
+  };
+  for (const sessions::NamedEntry& entry : change.created)
+    if (entry.entry) note(entry.key, [&](const Session& ours) { return resets(ours, *entry.entry); });
+  for (const auto& entry : change.updated)
+    note(entry.key, [&](const Session& ours) { return resets(ours, *entry.theirs); });
+  for (const std::string& key : change.deleted)
+    note(key, [&](const Session&) { return !state.changed_by_us.contains(key); });
+  return left;
+}
+
+Result<Decision> decide_left_behind(const AgentState& state, const LeftRun& run, const Context& context) {
+  DecisionBuilder builder(state, context);
+  Session session = known_session(state, run.key);
+  const TranscriptEnd* end = state.transcripts.find(run.file);
+  if (end == nullptr) {
+    builder.out.need = Need{Need::What::transcript_end, run.file, {}, state.order_of(session, run.file)};
+  } else if (end->size != 0) {  // else the other program has taken it along
+    TRY(end_all(builder, session, "another program has given the session another transcript"));
+  }
+  return std::move(builder.out);
+}
 
 Decision decide_foreign_change(const AgentState& state, const sessions::ForeignChange& change, const Context& context,
                                bool at_load) {
@@ -105,7 +166,8 @@ Decision decide_foreign_change(const AgentState& state, const sessions::ForeignC
     const Session* ours = state.find_key(key);
     if (state.changed_by_us.contains(key) || (ours == nullptr && !at_load) || (ours != nullptr && ours->key() != key))
       continue;
-    const Session gone = ours != nullptr ? *ours : Session(key, std::make_shared<const std::string>("{}"));
+    Session gone = known_session(state, key);
+    drop_runs(builder, gone, "another program has deleted the session");
     builder.emit(journal::EventType::session_deleted, gone, R"({"archivedAs":[],"purged":false})");
     name(key);
   }
@@ -187,6 +249,7 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
   std::int64_t updated = session.updated_at;
   std::int64_t interacted = session.last_interaction_at.value_or(0);
   std::optional<std::int64_t> messages = session.message_count;
+  std::optional<std::int64_t> entries = session.entry_count;
   std::string needs = session.needs;
   for (const transcripts::WholeLine& line : theirs.lines) {
     // Compacted, because whitespace in the line could break the event's line.
@@ -200,7 +263,13 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
     if (json::string_at(message, "role") == "user")
       set.integer("lastInteractionAt", interacted = std::max(interacted, time));
     if (!owner.topic || !store::is_stream_topic(*owner.topic)) {
-      messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
+      // Without entryCount both are put right behind the lines.
+      if (!entries) {
+        messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
+      } else {
+        messages = policy::add_counted(messages.value_or(0), transcripts::is_message(line.stored.line) ? 1 : 0);
+        set.integer("entryCount", *(entries = policy::add_counted(*entries, 1)));
+      }
       set.integer("messageCount", *messages);
     }
     const bool answers = !needs.empty() && is_answer(message);

@@ -19,6 +19,17 @@ namespace sessiond::decide {
 Decision decide_foreign_change(const AgentState& state, const sessions::ForeignChange& change, const Context& context,
                                bool at_load);
 
+// An active run of a session that another program gives another transcript, or deletes.
+struct LeftRun {
+  std::string key;
+  std::string file;  // its transcript
+};
+// Lists the runs that a change leaves behind. Each is ended by decide_left_behind before the change is decided: its
+// last words are then in the transcript that they belong to. decide_foreign_change ends what is left by events alone.
+std::vector<LeftRun> runs_left_behind(const AgentState& state, const sessions::ForeignChange& change);
+// Ends the runs of the session as a reset does. Decides nothing where the transcript is gone.
+Result<Decision> decide_left_behind(const AgentState& state, const LeftRun& run, const Context& context);
+
 // Splits a change into slices of at most 256 entries, in its order: a store may bring 100 000 entries, and a slice
 // keeps the loop busy for less than 10 ms. `overwritten` is in no slice. The change must outlive this.
 class ForeignSlices {

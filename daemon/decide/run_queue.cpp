@@ -104,8 +104,7 @@ class Queue {
  private:
   // Records the inputs that the shortened run has lost: they are words that no run was handed.
   void record_lost() {
-    const auto end = shortened_->input.begin() + lost_by(*shortened_);
-    decide::record_lost(builder_, session_, *shortened_, {shortened_->input.begin(), end}, full_);
+    decide::record_lost(builder_, session_, *shortened_, std::span(shortened_->input).first(lost_), full_);
   }
   // However fast more input comes, the run that collects it is handed out then.
   std::int64_t latest_start(std::int64_t first_input) const {

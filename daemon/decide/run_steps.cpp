@@ -71,15 +71,16 @@ transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool r
   return transcripts::custom_entry("sessiond.run", data.text());
 }
 
-// The line that stays of a run that has ended before it began.
-transcripts::NewEntry record_of_queued(const Run& run, const std::vector<std::string>& input) {
+// The line that stays of a run that has ended before it began, or of the inputs that it has lost.
+transcripts::NewEntry record_of_queued(const Run& run, RunStatus status, std::int64_t ended_at,
+                                       const std::string& error, std::span<const std::string> input) {
   json::ObjectWriter data;
   data.string("runId", run.id);
-  data.string("status", name(run.status));
+  data.string("status", name(status));
   data.integer("attempt", run.attempt);
   if (!run.retry_of.empty()) data.string("retryOf", run.retry_of);
-  data.integer("endedAt", run.ended_at);
-  if (!run.error.empty()) data.raw("error", run.error);
+  data.integer("endedAt", ended_at);
+  if (!error.empty()) data.raw("error", error);
   data.raw("input", json::array_of(input));
   return transcripts::custom_entry("sessiond.run", data.text());
 }
@@ -335,7 +336,7 @@ void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> run
     AppendRequest& append = appends[run.topic];
     append.topic = run.topic;
     append.by_daemon = true;
-    append.entries.push_back(record_of_queued(run, run.input));
+    append.entries.push_back(record_of_queued(run, run.status, run.ended_at, run.error, run.input));
   }
   for (const auto& [topic, append] : appends) {
     append_if_possible(builder, session, append, {});
@@ -344,13 +345,10 @@ void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> run
   for (const Run& run : runs) emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
 }
 
-void record_lost(DecisionBuilder& builder, Session& session, Run run, const std::vector<std::string>& input,
+void record_lost(DecisionBuilder& builder, Session& session, const Run& run, std::span<const std::string> input,
                  const std::string& error) {
-  run.status = RunStatus::dropped;
-  run.ended_at = builder.context().now;
-  run.error = error;
-  append_if_possible(builder, session,
-                     {.topic = run.topic, .entries = {record_of_queued(run, input)}, .by_daemon = true}, {});
+  const auto record = record_of_queued(run, RunStatus::dropped, builder.context().now, error, input);
+  append_if_possible(builder, session, {.topic = run.topic, .entries = {record}, .by_daemon = true}, {});
 }
 
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,

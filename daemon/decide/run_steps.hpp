@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,7 @@ Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<S
 void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
                 const std::string& error, std::string_view more = {});
 // Appends the entry sessiond.run of inputs that a run has lost while it waits. May set builder.out.need.
-void record_lost(DecisionBuilder& builder, Session& session, Run run, const std::vector<std::string>& input,
+void record_lost(DecisionBuilder& builder, Session& session, const Run& run, std::span<const std::string> input,
                  const std::string& error);
 // Takes messages out of the runs that wait. A run without any other input is dropped, with `error`. May set
 // builder.out.need.
@@ -54,8 +55,7 @@ void take_steered_off_queue(DecisionBuilder& builder, Session& session, const st
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
                      const std::optional<std::string>& topic = {});
 
-// Ends them by events alone: another program has given the session another transcript, so nothing can be appended to
-// the old one.
+// Ends them by events alone: another program has taken the transcript, or it cannot be read now.
 void drop_runs(DecisionBuilder& builder, Session& session, std::string_view why);
 
 // Emits approval.resolved with what `edit` sets in the session's entry.

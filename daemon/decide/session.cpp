@@ -19,8 +19,9 @@ struct Named {
   Field field;
 };
 
-constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 6> counters{
+constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 7> counters{
     {{"messageCount", &Counters::message_count},
+     {"entryCount", &Counters::entry_count},
      {"inputTokens", &Counters::input_tokens},
      {"outputTokens", &Counters::output_tokens},
      {"totalTokens", &Counters::total_tokens},
@@ -56,18 +57,16 @@ std::optional<std::int64_t>* Counters::find(std::string_view field) {
 }
 
 Session::Session(std::string key, sessions::RawEntry entry) : entry_(std::move(entry)) {
-  const store::KeyParts parts = store::parse_key(key);
-  std::string topic(parts.topic);
-  const bool is_thread = topic.empty() && !parts.thread.empty();
-  key_ = std::make_shared<const Key>(std::move(key), std::move(topic), is_thread);
+  std::string topic(store::parse_key(key).topic);
+  key_ = std::make_shared<const Key>(std::move(key), std::move(topic));
   read_fields();
 }
 
 std::string Session::own_topic() const {
-  if (!key_->is_thread || session_file.empty()) return key_->topic;
+  if (!key_->topic.empty() || session_file.empty()) return key_->topic;
   const std::string_view file = std::string_view(session_file).substr(session_file.find_last_of('/') + 1);
   auto topic = store::topic_of_file(session_id, file);
-  const bool is_own = topic && store::lower_key(*topic) == store::lower_key(store::parse_key(key()).thread);
+  const bool is_own = topic && store::lower_key(key()).ends_with(":" + store::lower_key(*topic));
   return is_own ? *std::move(topic) : "";
 }
 

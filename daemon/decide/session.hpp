@@ -24,12 +24,14 @@ inline constexpr std::size_t most_copied_from = 64;
 
 // The counters of an entry; nothing where it has none.
 struct Counters {
-  std::optional<std::int64_t> message_count, input_tokens, output_tokens, total_tokens, compaction_count,
+  // Without entry_count, message_count is of an older daemon (transcripts/counts.hpp).
+  std::optional<std::int64_t> message_count, entry_count, input_tokens, output_tokens, total_tokens, compaction_count,
       cost_microcents;
   std::optional<policy::UsageTotals> usage_totals;
   std::optional<bool> tokens_fresh;  // totalTokensFresh: total_tokens is not a sum but of the present context
 
   std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
+  std::int64_t entries() const { return entry_count.value_or(message_count.value_or(0)); }
 };
 
 // Facts that the SessionIndex keeps with a session.
@@ -50,8 +52,8 @@ class Session : public Counters, public Linked, public Times {
   Session(std::string key, sessions::RawEntry entry);
 
   const std::string& key() const { return key_->text; }
-  // The topic whose transcript is the session's own: that of its key, or its thread, if sessionFile names the thread's
-  // transcript as OpenClaw does (<sessionId>-topic-<thread>.jsonl). "" for none.
+  // The topic whose transcript is the session's own: that of its key, or the end of its key, if sessionFile names its
+  // transcript as OpenClaw does (<sessionId>-topic-<id>.jsonl, for threads and Discord channels). "" for none.
   std::string own_topic() const;
   // The channel whose tokens see it. "": no token that is limited to a channel does, since it has messages of several.
   std::string_view audience() const { return channels.empty() ? std::string_view(channel) : std::string_view(); }
@@ -88,7 +90,6 @@ class Session : public Counters, public Linked, public Times {
   struct Key {
     std::string text;
     std::string topic;
-    bool is_thread = false;
   };
   std::shared_ptr<const Key> key_;  // shared with its copies
   mutable sessions::RawEntry entry_;

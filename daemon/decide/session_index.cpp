@@ -160,7 +160,7 @@ void SessionIndex::edit(Session& session, const json::Edit& edit) {
   assert(mutable_session(session.key()) == &session);
   if (edit.unset.empty() && std::ranges::all_of(edit.set, [](const auto& member) {
         return member.name == "updatedAt" || member.name == "lastInteractionAt" || member.name == "messageCount" ||
-               member.name.ends_with("Tokens") || member.name == "compactionCount";
+               member.name == "entryCount" || member.name.ends_with("Tokens") || member.name == "compactionCount";
       })) {
     auto node = by_updated_.extract(&session);  // no other index depends on these members
     session.edit(edit);

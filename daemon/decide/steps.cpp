@@ -126,8 +126,10 @@ Result<void> check_room(const DecisionBuilder& builder) {
 void name_thread_file(const DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                       json::Edit& entry) {
   const auto& sessions_dir = builder.context().sessions_dir;
-  if (!sessions_dir || !builder.context().durable || store::parse_key(key).thread.empty() ||
-      !store::parse_key(key).topic.empty() || value_of(entry, "sessionFile") != nullptr)
+  const store::KeyParts parts = store::parse_key(key);
+  const bool adds_topic = !parts.thread.empty() || (parts.channel == "discord" && parts.chat_type == "channel");
+  if (!sessions_dir || !builder.context().durable || !adds_topic || !parts.topic.empty() ||
+      value_of(entry, "sessionFile") != nullptr)
     return;
   std::erase(entry.unset, "sessionFile");
   entry.put_string("sessionFile", sessions_dir() + store::transcript_file(session_id, ""));
@@ -189,9 +191,12 @@ Result<Session> create_session(DecisionBuilder& builder, const std::string& key,
   entry.put_int("updatedAt", now);
   entry.put_int("createdAt", now);
   entry.put_int("sessionStartedAt", now);
-  entry.put_int("messageCount", 0);
+  put_counts(entry, {});
   if (std::string earlier = earlier_sessions(builder, key); !earlier.empty())
     entry.put("previousSessions", std::move(earlier));
+  // Without entryCount, messageCount is of an older daemon: both are put right when a transcript is opened.
+  if (value_of(edit, "messageCount") != nullptr && value_of(edit, "entryCount") == nullptr)
+    std::erase_if(entry.set, [](const json::Edit::Set& member) { return member.name == "entryCount"; });
   const auto ours = static_cast<std::ptrdiff_t>(entry.set.size());
   for (auto& member : edit.set) {  // a member of the client can only repeat one of ours
     const auto end = entry.set.begin() + ours;
@@ -231,8 +236,40 @@ void tell_cost(DecisionBuilder& builder, const Session& session, const std::opti
   builder.emit(journal::EventType::cost_exceeded, session, data.text(), topic);
 }
 
+void put_counts(json::Edit& entry, const transcripts::Counts& counts) {
+  entry.put_int("messageCount", counts.messages);
+  entry.put_int("entryCount", counts.entries);
+}
+
+std::vector<std::string> counted_files(const AgentState& state, const Session& session) {
+  std::vector<std::string> files{AgentState::file_of(session, {})};
+  const auto* topics = state.transcripts.topics(session.session_id);
+  if (topics == nullptr) return files;
+  for (const std::string& topic : *topics) {
+    std::string file = AgentState::file_of(session, topic);
+    if (!store::is_stream_topic(topic) && file != files.front() && state.may_use(session, file))
+      files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Decision decide_counts(const AgentState& state, const Session& session, const transcripts::Counts& counts,
+                       const Context& context) {
+  DecisionBuilder builder(state, context);
+  json::Edit edit;
+  edit.put_int("updatedAt", session.updated_at);
+  put_counts(edit, counts);
+  if (session.rev != 0) edit.put_int("rev", static_cast<std::int64_t>(session.rev));
+  std::string data;
+  json::ObjectWriter writer(data);
+  json::append_edit(writer, edit);
+  writer.close();
+  builder.emit(journal::EventType::session_updated, session, data, {}, std::move(edit));
+  return std::move(builder.out);
+}
+
 void put_sums(json::Edit& entry, const transcripts::EntrySums& sums, bool shared) {
-  entry.put_int("messageCount", sums.entries);
+  put_counts(entry, sums.counts);
   entry.put_int("inputTokens", sums.input);
   entry.put_int("outputTokens", sums.output);
   entry.put(std::string(totals_member),

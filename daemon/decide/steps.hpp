@@ -38,8 +38,8 @@ json::Edit changes_of(const json::Index& fields, json::Edit wanted, SameValue sa
 // Updates the session by `changes`, also its updatedAt if they do not name it. Does nothing if they are empty.
 // validation_failed if a limit is reached, sdk_session_taken; may set builder.out.need (claim_sdk_session).
 Result<void> change_entry(DecisionBuilder& builder, Session& session, json::Edit changes);
-// Lets the entry of a thread's session name its transcript, if it names none: OpenClaw, which shares the store, would
-// look for <sessionId>-topic-<thread>.jsonl.
+// Lets the entry of a session name its transcript, if it names none and OpenClaw, which shares the store, would look
+// for <sessionId>-topic-<id>.jsonl: that of a thread, or of a Discord channel.
 void name_thread_file(const DecisionBuilder& builder, const std::string& key, const std::string& session_id,
                       json::Edit& entry);
 // Makes a session with the session id, the times and then `edit`, and the slug of its name, which must name each member
@@ -67,6 +67,13 @@ json::Edit replacing(const std::string& old, json::Edit entry);
 // Emits cost.exceeded when the cost of a session reaches its agent's cap.
 void tell_cost(DecisionBuilder& builder, const Session& session, const std::optional<std::string>& topic,
                std::int64_t before, std::int64_t now);
+// Puts messageCount and entryCount into an entry.
+void put_counts(json::Edit& entry, const transcripts::Counts& counts);
+// Returns the transcripts that a session's counts are of: its own and those of its topics, without streams.
+std::vector<std::string> counted_files(const AgentState& state, const Session& session);
+// Puts right the counts of a session that has none by today's rule. That gives it no new rev.
+Decision decide_counts(const AgentState& state, const Session& session, const transcripts::Counts& counts,
+                       const Context& context);
 // Puts the counters and the first message of its transcripts into an entry. `shared`: store.mode.
 void put_sums(json::Edit& entry, const transcripts::EntrySums& sums, bool shared);
 // Gives staged transcripts to the session `key` with this id, which the next event makes or changes.

@@ -173,12 +173,15 @@ class AgentCheck {
 
   void tell_absent() {
     const auto earlier = earlier_entries();
-    const bool named = exam_.checkpoint && exam_.checkpoint->agents.contains(agent_);
-    if (!store::stat_of(dir_) && (named || earlier.value_or(0) != 0)) {
+    const bool is_there = store::stat_of(dir_).has_value();
+    const bool named = exam_.checkpoint && exam_.checkpoint->agents.contains(agent_) &&
+                       (!is_there || exam_.checkpoint->written.contains(agent_));
+    if (!transcripts::holds_sessions(dir_) && (named || earlier.value_or(0) != 0)) {
       exam_.report.error(
           "sessions", dir_.native(),
-          fmt::format("the folder is gone; {}", earlier ? fmt::format("an earlier generation has {} entries", *earlier)
-                                                        : std::string("CHECKPOINT names the agent")),
+          fmt::format("the folder is {}; {}", is_there ? "empty" : "gone",
+                      earlier ? fmt::format("an earlier generation has {} entries", *earlier)
+                              : std::string("CHECKPOINT names the agent")),
           "if it is on a volume that is not mounted, mount it: sessiond answers 503 for this agent, writes nothing "
           "there and notices the folder by itself. Else stop sessiond and run sessiond doctor --repair: what the "
           "journal "

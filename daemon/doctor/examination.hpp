@@ -31,6 +31,7 @@ struct CheckpointFile {
   std::string epoch{};
   std::uint64_t seq = 0;
   std::map<std::string, std::uint64_t> agents{};
+  std::set<std::string> written{};  // agents whose store was written
 
   std::uint64_t reached(const std::string& agent) const {
     const auto found = agents.find(agent);

@@ -112,6 +112,8 @@ class JournalCheck {
     for (const json::Member& member : json::members(json::find(*text, "agents").value_or("{}")))
       checkpoint.agents[json::unescape(member.name)] =
           static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+    for (const json::Member& member : json::members(json::find(*text, "written").value_or("{}")))
+      if (json::as_int(member.value).value_or(0) > 0) checkpoint.written.insert(json::unescape(member.name));
     return checkpoint;
   }
 

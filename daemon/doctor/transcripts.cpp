@@ -56,7 +56,8 @@ class TranscriptCheck {
     owners_ = transcript_owners(entries);
     for (const auto& [file, id] : owners_) sessions_.try_emplace(id);
     for (const sessions::NamedEntry& named : entries) {
-      const auto count = json::int_at(*named.entry, "messageCount").value_or(0);
+      if (json::kind(*named.entry) != json::Kind::object) continue;
+      const std::int64_t count = decide::Session(named.key, named.entry).entries();
       const auto found = sessions_.find(json::string_at(*named.entry, "sessionId").value_or(""));
       if (found != sessions_.end()) found->second.counted = std::max(found->second.counted, count);
     }
@@ -89,7 +90,7 @@ class TranscriptCheck {
  private:
   // The entries that the transcripts of a session id hold, topics included, and those that they should hold.
   struct Held {
-    std::int64_t counted = 0;  // messageCount
+    std::int64_t counted = 0;  // entryCount
     std::int64_t found = 0;
     std::size_t files = 0;
   };
@@ -209,7 +210,7 @@ class TranscriptCheck {
           fmt::format("{} session{} no transcript yet, e.g. {}", missing, missing == 1 ? " has" : "s have", example));
   }
 
-  // Reports entries that messageCount counts and the transcripts lack. Entries that the journal has beyond CHECKPOINT
+  // Reports entries that entryCount counts and the transcripts lack. Entries that the journal has beyond CHECKPOINT
   // are not missing: the next start writes them.
   void tell_lost() {
     if (exam_.daemon_running || exam_.lags(agent_)) return;

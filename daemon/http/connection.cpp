@@ -29,12 +29,8 @@ constexpr std::uint64_t open_body_bytes = 4 << 10;  // on routes that need no to
 // Checks a long body on a disk thread, so that other requests are served meanwhile.
 asio::awaitable<void> check_body(Service& service, Request& request) {
   const std::size_t depth = service.options.read.json_depth;
-  request.checked = co_await runtime::run_on(service.disk.get_executor(), [&body = request.body, depth] {
-    JsonChecked checked{.max_depth = depth};
-    checked.result =
-        json::check(body, {.max_depth = depth, .unique_names = true, .utf8 = true, .line_ends = &checked.line_ends});
-    return checked;
-  });
+  request.checked = co_await runtime::run_on(service.disk.get_executor(),
+                                             [&body = request.body, depth] { return check_json(body, depth); });
 }
 
 // Writes from the front of `buffers` as much as the socket takes without waiting; false when the connection is broken.

@@ -11,6 +11,13 @@
 
 namespace sessiond::http {
 
+JsonChecked check_json(std::string_view body, std::size_t max_depth) {
+  JsonChecked checked{.max_depth = max_depth};
+  checked.result =
+      json::check(body, {.max_depth = max_depth, .unique_names = true, .utf8 = true, .line_ends = &checked.line_ends});
+  return checked;
+}
+
 std::string_view Request::header(std::string_view lower_name) const {
   for (const auto& [name, value] : headers) {
     if (name == lower_name) return value;

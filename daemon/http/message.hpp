@@ -25,6 +25,9 @@ struct JsonChecked {
   bool line_ends = false;  // as CheckOptions::line_ends
 };
 
+// Looks at each byte of the body, so for a long one it is called on a disk thread.
+JsonChecked check_json(std::string_view body, std::size_t max_depth);
+
 struct Request {
   Request() = default;
   Request(Request&&) = default;  // a copy's headers would be those of the original

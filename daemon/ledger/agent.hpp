@@ -4,6 +4,7 @@
 
 #include <boost/asio/strand.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -39,11 +40,10 @@ struct LeftMemory {
 
 // When an agent's sessions.json is to be written again, and what keeps that back.
 struct CheckpointDuty {
-  std::int64_t dirty_since = 0;               // steady ms of the oldest change that the file does not hold; 0: clean
-  std::int64_t next = 0;                      // steady ms, by the duty cycle
-  std::int64_t lock_wanted = 0;               // steady ms since when a foreign lock keeps it back; 0: none does
-  std::string trouble{};                      // why the last one failed
-  std::optional<std::string> last_session{};  // the id in the agent's file last_session; nothing: not known
+  std::int64_t dirty_since = 0;  // steady ms of the oldest change that the file does not hold; 0: clean
+  std::int64_t next = 0;         // steady ms, by the duty cycle
+  std::int64_t lock_wanted = 0;  // steady ms since when a foreign lock keeps it back; 0: none does
+  std::string trouble{};         // why the last one failed
 
   std::int64_t lag_ms() const { return dirty_since == 0 ? 0 : store::steady_ms() - dirty_since; }
   bool is_held_back() const { return lock_wanted != 0 || !trouble.empty(); }
@@ -51,6 +51,12 @@ struct CheckpointDuty {
     lock_wanted = 0;
     trouble.clear();
   }
+};
+
+// What the agent's file last_session says.
+struct LastSessionFile {
+  std::optional<std::uint64_t> looked_at{};  // the agent's last_seq when it said what it should
+  std::optional<std::string> written{};      // the session id; nothing: not known
 };
 
 // How foreign changes in an agent's folder are followed.
@@ -64,6 +70,13 @@ struct Following {
   bool looking_again = false;          // a coroutine does that
   std::set<std::string> publishing{};  // transcripts whose foreign lines are being published
   std::set<std::string> migrating{};   // transcripts that are being migrated: their ends are not read meanwhile
+};
+
+// The transcript of a session with messages that was not there when the agent was loaded.
+struct MissingTranscript {
+  std::filesystem::path path;
+  std::string key;
+  std::int64_t messages = 0;
 };
 
 struct Agent : std::enable_shared_from_this<Agent> {
@@ -90,9 +103,11 @@ struct Agent : std::enable_shared_from_this<Agent> {
   // How long its file has not been whole; handed from one try to load it to the next. Null: not tried yet.
   std::shared_ptr<sessions::Unfinished> unfinished{};
   std::string starting{};  // why loading waits: a foreign program may be writing its file in place
+  std::vector<MissingTranscript> missing{};
   std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
   FilesReached reached{};
   CheckpointDuty checkpoint{};
+  LastSessionFile last_session{};
   Following following{};
   runtime::Waiters waiting{};  // for a turn, or one of `following.active`, `publishing` and `migrating`, to end
 

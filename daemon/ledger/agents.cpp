@@ -216,6 +216,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   hooks_.on_loaded(agent);
   look_again(agent, agent.file->look_again_in());
   notices_.repaired(id, loaded.repairs);
+  agent.missing = std::move(loaded.missing);
   notices_.evicted(id, loaded.evictions);
   if (loaded.foreign) CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
   co_return Result<void>{};
@@ -281,6 +282,16 @@ asio::awaitable<Result<void>> Agents::merge_foreign(std::string id, sessions::Fo
     if (commits_.failed() || !agent.state)
       co_return fail(Code::degraded, "the journal cannot be written; the foreign changes are merged later");
     const sessions::ForeignChange slice = slices.next();
+    for (const decide::LeftRun& left : decide::runs_left_behind(*agent.state, slice)) {
+      const auto ended = co_await hooks_.end_left_run(id, left);
+      if (!ended)
+        log::warn("run_words_lost", {{"agent", id},
+                                     {"session", left.key},
+                                     {"error", ended.error().detail},
+                                     {"why", "another program has taken the session's transcript during a run"}});
+      if (commits_.failed() || !agent.state)
+        co_return fail(Code::degraded, "the journal cannot be written; the foreign changes are merged later");
+    }
     decide::Decision decision =
         decide::decide_foreign_change(*agent.state, slice, commits_.context("external", "external"), at_load);
     last = stage(*agent.state, decision);

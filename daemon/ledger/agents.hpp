@@ -59,6 +59,8 @@ class Agents {
     // A foreign program made or changed this session of an agent; the change is committed, and may not be durable yet.
     std::function<void(const std::string&, const decide::Session&)> on_foreign{};
     std::function<asio::awaitable<void>(std::string)> publish_foreign_lines{};
+    // Ends a run that a foreign program leaves behind. The agent has a turn.
+    std::function<asio::awaitable<Result<void>>(std::string agent, decide::LeftRun)> end_left_run{};
     // The seq from which on durable archives may not be in their record yet.
     std::function<std::uint64_t(const std::string&)> archived_from{};
   };

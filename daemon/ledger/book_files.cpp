@@ -231,13 +231,15 @@ Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBo
   return {};
 }
 
-void write_last_session(const Paths& paths, const std::string& agent, const std::string& id) {
+bool write_last_session(const Paths& paths, const std::string& agent, const std::string& id) {
   const std::filesystem::path file = last_session_file(paths, agent);
-  std::error_code ignored;
-  if (id.empty())
-    std::filesystem::remove(file, ignored);
-  else
-    static_cast<void>(store::replace_file(file, id));
+  std::error_code error;
+  if (id.empty()) {
+    std::filesystem::remove(file, error);
+    return !error;
+  }
+  const auto there = store::read_file(file);
+  return (there && *there == id) || store::replace_file(file, id);
 }
 
 Result<decide::Adoptions> read_adoptions(const std::filesystem::path& file, std::vector<std::string>& repairs) {

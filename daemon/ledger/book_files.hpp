@@ -65,9 +65,8 @@ struct ChangedBooks {
 ChangedBooks take_changed_books(decide::AgentState& state);
 // They are to be taken again: they were not written.
 void take_again(decide::AgentState& state, const ChangedBooks& books);
-// Writes last_session_file, or removes it if `id` is empty. A failure is left to the next checkpoint that changes it:
-// nothing depends on the file.
-void write_last_session(const Paths& paths, const std::string& agent, const std::string& id);
+// Makes last_session_file say this, or removes it if `id` is empty. Returns whether it does.
+bool write_last_session(const Paths& paths, const std::string& agent, const std::string& id);
 Result<void> write_books(const Paths& paths, const std::string& agent, ChangedBooks books);
 
 // A damaged file is moved away: nothing is kept until bridges claim again, which they do all the time.

@@ -9,7 +9,6 @@
 #include <cassert>
 #include <optional>
 
-#include "daemon/decide/last_session.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/dirty_entry.hpp"
 #include "daemon/runtime/log.hpp"
@@ -68,6 +67,7 @@ Checkpointer::Checkpointer(LedgerEnv& env, Commits& commits, Notices& notices, A
       journal_files_(journal_files),
       strand_(asio::make_strand(env.disk.get_executor())),
       timer_(env.io),
+      last_sessions_(env, commits, agents),
       backlog_(env, commits, trouble_) {}
 
 std::uint64_t Checkpointer::archived_from(const std::string& agent) const {
@@ -108,13 +108,11 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
   const ChangedBooks books = take_changed_books(*state);
-  std::optional<std::string> last = decide::last_session_id(*state);
-  if (last == agent.checkpoint.last_session) last.reset();
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
     auto [written, evictions, repairs, again] =
-        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty), last,
+        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
                                                 dir = env_.paths.root() / env_.paths.sessions_dir(id), books, id,
                                                 &paths = env_.paths]() mutable {
           auto made = store::make_dirs(dir);
@@ -122,7 +120,6 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
           if (done && !done->foreign)
             if (auto kept = write_books(paths, id, books); !kept) done = std::unexpected(kept.error());
-          if (done && !done->foreign && last) write_last_session(paths, id, *last);
           return std::tuple(std::move(done), file->take_evictions(), file->take_repairs(), file->look_again_in());
         });
     agents_.look_again(agent, again);
@@ -141,7 +138,6 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     hooks_.on_written(agent);  // its folder may be new
     agent.reached.previous = std::exchange(agent.reached.store, seq);
     agent.reached.ours = seq;
-    if (last) agent.checkpoint.last_session = std::move(last);
     if (books.runs) agent.reached.books.runs = true;
     if (books.deliveries) agent.reached.books.outbox = true;
     agent.checkpoint.succeeded();
@@ -248,6 +244,7 @@ asio::awaitable<Result<void>> Checkpointer::advance() {
   co_await renew_resting();
   const std::uint64_t seq = commits_.durable();
   const auto begin = std::chrono::steady_clock::now();
+  static_cast<void>(co_await last_sessions_.follow());  // what never became durable keeps nothing back
   CO_TRY(co_await flusher_.sync());
   json::ObjectWriter writer;
   writer.string("epoch", commits_.journal().epoch());

@@ -11,6 +11,7 @@
 
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/backlog.hpp"
+#include "daemon/ledger/last_session_files.hpp"
 #include "daemon/ledger/snapshot.hpp"
 
 namespace sessiond::ledger {
@@ -31,7 +32,11 @@ class Checkpointer {
   }
 
   asio::awaitable<void> run();  // until the daemon stops
-  void wake() { timer_.cancel(); }
+  void wake() {
+    timer_.cancel();
+    last_sessions_.wake();
+  }
+  LastSessionFiles& last_sessions() { return last_sessions_; }
   Backlog& backlog() { return backlog_; }
   // Returns once sessions.json holds everything up to `seq`; lock_timeout when its lock cannot be had within
   // `patience_ms`, by default store.lock.timeoutMs and as long as the lock is lent.
@@ -71,6 +76,7 @@ class Checkpointer {
   std::uint64_t synced_ = 0;        // the seq of the last CHECKPOINT
   std::int64_t next_sync_ = 0;      // steady ms
   std::string trouble_{};
+  LastSessionFiles last_sessions_;
   Backlog backlog_;
   int snapshots_ = 0;  // being taken: retention waits
   runtime::OneByOne snapshot_turn_{};

@@ -12,6 +12,7 @@
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/conversation.hpp"
+#include "transcripts/entry_shape.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::ledger {
@@ -100,6 +101,25 @@ Result<transcripts::StoredLine> read_history(transcripts::Transcript& transcript
   return transcripts::StoredLine{.seq = transcript.tail().count, .line = all + "]"};
 }
 
+// Answers Need::What::behind.
+Result<transcripts::StoredLine> message_behind(transcripts::Transcript& transcript, const std::string& id) {
+  const std::uint64_t count = transcript.tail().count;
+  TRY(const auto entry, transcript.find(id));
+  transcripts::StoredLine answer{.seq = count, .line = {}};
+  if (!entry || entry->seq + 1 >= count) return answer;
+  const transcripts::SeqSpan rest{entry->seq + 1, count - 1};
+  TRY(transcript.each({&rest, 1}, [&answer](std::uint64_t, std::string_view line) {
+    const transcripts::EntryFields fields = transcripts::read_fields(line);
+    const std::string type = json::as_string(fields.type).value_or("");
+    const bool is_message = fields.shape == transcripts::EntryShape::nested ||
+                            fields.shape == transcripts::EntryShape::flat || type == "compaction" ||
+                            type == "custom_message";
+    if (is_message) answer.line = "message";
+    return !is_message;
+  }));
+  return answer;
+}
+
 }  // namespace
 
 asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent, const decide::Need& need,
@@ -112,6 +132,7 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
            }));
     co_return Result<void>{};
   }
+  if (need.what == decide::Need::What::counts) co_return co_await parts.follower.put_counts_right(agent, need.file);
   if (need.what == decide::Need::What::sdk_session) co_return co_await parts.sdk_sessions.learn(need.file);
   const auto loaded = parts.agents.find_or_add(agent).shared_from_this();
   while (loaded->following.migrating.contains(need.file)) co_await loaded->waiting.wait(0);
@@ -213,8 +234,16 @@ asio::awaitable<Result<void>> fetch(LedgerParts& parts, const std::string& agent
       for (const std::string& id : need.ids) lines[decide::call_name(id)].line = there.contains(id) ? "call" : "";
       co_return Result<void>{};
     }
+    case decide::Need::What::behind: {
+      CO_TRY(lines[decide::behind_name(need.ids.front())],
+             co_await parts.readers.read(agent, need.file, [&need](transcripts::Transcript& from) {
+               return message_behind(from, need.ids.front());
+             }));
+      co_return Result<void>{};
+    }
     case decide::Need::What::id_files:
     case decide::Need::What::kept:
+    case decide::Need::What::counts:
     case decide::Need::What::sdk_session:
       break;  // fetched above
     case decide::Need::What::lines: {

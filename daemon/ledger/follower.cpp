@@ -8,6 +8,7 @@
 #include <cassert>
 
 #include "daemon/decide/foreign.hpp"
+#include "daemon/decide/steps.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
 #include "store/try.hpp"
@@ -296,8 +297,31 @@ asio::awaitable<Result<void>> Follower::publish(std::string id, std::string file
   auto outcome = co_await publish_lines(id, file);
   agent->following.publishing.erase(file);
   agent->waiting.release(0);
+  const auto owner = outcome && agent->state ? agent->state->owner_of(file) : std::nullopt;
+  if (owner) put_counts_right_soon(id, *owner->session);
   co_return outcome;
 }
+
+namespace {
+
+// Returns up to where the lines of a transcript, of which nothing is known, were counted before: the record of known
+// ends has lost it, and they were published. 0: none of them. Of a session with topics it is known for all or none.
+std::uint64_t counted_end(const decide::AgentState& state, const decide::AgentState::Owner& owner,
+                          const transcripts::ForeignEdit& edit, const std::vector<transcripts::WholeLine>& lines) {
+  if (edit.kind != transcripts::ForeignEdit::Kind::appended || edit.unknown.front().begin != 0 || lines.empty() ||
+      owner.topic)
+    return 0;
+  const std::int64_t entries = owner.session->entries();
+  const auto is_counted = [entries](const transcripts::WholeLine& line) {
+    return static_cast<std::int64_t>(line.stored.seq) < entries;
+  };
+  if (is_counted(lines.back())) return lines.back().end;
+  const auto* topics = state.transcripts.topics(owner.session->session_id);
+  const auto last = std::ranges::find_if_not(lines, is_counted);
+  return last == lines.begin() || (topics != nullptr && !topics->empty()) ? 0 : std::prev(last)->end;
+}
+
+}  // namespace
 
 // Ends when every line of the file is ours or published. Lines of a transcript that belongs to no session wait until
 // there is one.
@@ -328,15 +352,11 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
     decide::AgentState& state = *agents_.find_or_add(id).state;
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
-    // The record of known ends has lost this transcript: its entries were counted when they were published.
-    const bool whole = edit.kind == transcripts::ForeignEdit::Kind::appended &&
-                       edit.unknown.front() == transcripts::ByteRange{0, edit.size};
-    const bool counted =
-        !theirs.lines.empty() && !owner->topic &&
-        owner->session->message_count.value_or(-1) > static_cast<std::int64_t>(theirs.lines.back().stored.seq);
-    if (whole && counted)
-      co_return co_await flusher_.on_files(
-          [id, edit](TranscriptFiles& files) { return files.projection().take_as_known(id, edit); });
+    if (const std::uint64_t end = counted_end(state, *owner, edit, theirs.lines); end != 0) {
+      CO_TRY(co_await flusher_.on_files(
+          [id, edit, end](TranscriptFiles& files) { return files.projection().take_as_known(id, edit, end); }));
+      continue;
+    }
     decide::Decision decision =
         decide::decide_foreign_lines(state, *owner, theirs, commits_.context("external", "external"));
     const std::uint64_t last = agents_.stage(state, decision);
@@ -344,6 +364,67 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
       log::info("transcript_rewritten", {{"agent", id}, {"file", file}, {"bytes", theirs.size}});
     CO_TRY(co_await commits_.wait_until_durable(last));
   }
+}
+
+asio::awaitable<Result<transcripts::Counts>> Follower::count(std::string id, std::vector<std::string> files) {
+  transcripts::Counts counts;
+  for (const std::string& file : files) {
+    auto read = co_await readers_.read(
+        id, file, [](transcripts::Transcript& transcript) { return transcripts::counts_of(transcript); });
+    if (read)
+      counts.add(*read);
+    else if (read.error().lasting)
+      log::warn("transcript_not_counted", {{"agent", id}, {"file", file}, {"error", read.error().detail}});
+    else
+      co_return std::unexpected(std::move(read.error()));
+  }
+  co_return counts;
+}
+
+// Publishes lines that were counted with the transcripts, and would be counted again. Returns whether there were any.
+asio::awaitable<Result<bool>> Follower::publish_uncounted(std::string id, std::vector<std::string> files) {
+  CO_TRY(const auto edits, co_await foreign_edits(id, {files.begin(), files.end()}));
+  bool published = false;
+  for (const transcripts::ForeignEdit& edit : edits) {
+    if (edit.kind == transcripts::ForeignEdit::Kind::appended) {
+      CO_TRY(const auto theirs, co_await first_lines(readers_, id, edit));
+      if (theirs.lines.empty()) continue;  // a torn line, or a header alone
+    }
+    CO_TRY(co_await publish(id, edit.file));
+    published = true;
+  }
+  co_return published;
+}
+
+asio::awaitable<Result<void>> Follower::put_counts_right(std::string id, std::string key) {
+  constexpr int most_tries = 8;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    const auto state = agents_.find_or_add(id).state;
+    const decide::Session* session = state ? state->find_key(key) : nullptr;
+    if (session == nullptr || session->entry_count) co_return Result<void>{};
+    const std::vector<std::string> files = decide::counted_files(*state, *session);
+    const std::uint64_t counted_at = session->last_seq;
+    CO_TRY(co_await commits_.wait_until_durable(commits_.last()));
+    CO_TRY(const auto counts, co_await count(id, files));
+    CO_TRY(const bool published, co_await publish_uncounted(id, files));
+    if (env_.stopping) co_return fail(Code::draining, "the daemon is shutting down");
+    if (commits_.failed()) co_return commits_.failure();
+    session = agents_.find_or_add(id).state == state ? state->find_key(key) : nullptr;
+    if (published || session == nullptr || session->last_seq != counted_at) continue;
+    decide::Decision decision = decide::decide_counts(*state, *session, counts, commits_.context("sessiond", "api"));
+    agents_.stage(*state, decision);
+    co_return Result<void>{};
+  }
+  co_return fail(Code::session_busy, "the transcript keeps changing; try again");
+}
+
+void Follower::put_counts_right_soon(const std::string& id, const decide::Session& session) {
+  if (session.entry_count || session.ephemeral) return;
+  env_.background.run(put_counts_right_in_background(id, session.key()), "put_counts_right");
+}
+
+asio::awaitable<void> Follower::put_counts_right_in_background(std::string id, std::string key) {
+  static_cast<void>(co_await put_counts_right(id, key));  // else when a transcript is opened the next time
 }
 
 void Follower::tell_news(const TranscriptNews& news) {

@@ -12,6 +12,7 @@
 
 #include "daemon/ledger/agents.hpp"
 #include "daemon/ledger/watch.hpp"
+#include "transcripts/counts.hpp"
 
 namespace sessiond::ledger {
 
@@ -31,6 +32,12 @@ class Follower {
   asio::awaitable<void> publish_foreign_lines(std::string id, std::set<std::string> files);
   // The same for one transcript, until every line in it is the daemon's own or published.
   asio::awaitable<Result<void>> publish(std::string id, std::string file);
+  // Counts the transcripts of a session that an older daemon or a foreign program has counted (transcripts/counts.hpp),
+  // and commits it. A transcript that is refused until a person has changed something counts as empty. session_busy if
+  // they change all the time.
+  asio::awaitable<Result<void>> put_counts_right(std::string id, std::string key);
+  // The same in the background, if it has to be done. Whoever reads a transcript does not wait for it.
+  void put_counts_right_soon(const std::string& id, const decide::Session& session);
   // Looks at all agents, when that is due.
   void check_all_if_due();
   void tell_news(const TranscriptNews& news);
@@ -52,6 +59,9 @@ class Follower {
   asio::awaitable<Result<std::vector<transcripts::ForeignEdit>>> foreign_edits(std::string id,
                                                                                std::set<std::string> files);
   asio::awaitable<Result<void>> publish_lines(std::string id, std::string file);
+  asio::awaitable<Result<transcripts::Counts>> count(std::string id, std::vector<std::string> files);
+  asio::awaitable<Result<bool>> publish_uncounted(std::string id, std::vector<std::string> files);
+  asio::awaitable<void> put_counts_right_in_background(std::string id, std::string key);
   asio::awaitable<void> tell_renumbered(std::string id, std::string file, std::uint64_t from);
 
   LedgerEnv& env_;

@@ -27,27 +27,12 @@ bool came_after(std::string_view position, std::string_view epoch, std::uint64_t
   return seq && *seq > after;
 }
 
-// Returns whether an answer is about a message of a session that was purged since, and whose id another one has by now.
-// As long as none has it, the message is known: its platform may tell it again, or what people did to it.
-bool was_purged(const LedgerParts& parts, const answers::Answer& answer) {
-  const auto place = decide::read_place(answer.body);
-  if (!place) return false;
-  const json::Index members(answer.body);
-  const std::string as_of = members.string_at("asOf").value_or(members.string_at("namedAsOf").value_or(""));
-  const auto is_purge = [&](const decide::ArchiveRecord* record) {
-    return record->purged && record->key == place->key &&
-           !came_after(as_of, parts.commits.journal().epoch(), record->seq);
-  };
-  const auto agent = parts.agents.all().find(store::parse_key(place->key).agent);
-  return agent != parts.agents.all().end() && agent->second->state &&
-         agent->second->state->find_session_id(place->session_id) != nullptr &&
-         std::ranges::any_of(agent->second->state->archives.of_id(place->session_id), is_purge);
-}
-
 std::optional<answers::Answer> find_answer(const LedgerParts& parts, const answers::Digest& scope) {
   if (const answers::Answer* in_memory = parts.memory.find_answer(scope)) return *in_memory;
   auto answer = parts.commits.answers().find_message(scope, parts.commits.clock().now());
-  if (answer && was_purged(parts, *answer)) return {};
+  if (!answer) return {};
+  const std::string key = json::string_at(answer->body, "sessionKey").value_or("");
+  if (is_of_purged(parts, store::parse_key(key).agent, *answer)) return {};
   return answer;
 }
 
@@ -115,6 +100,21 @@ Result<KnownMessage> another_message(const LedgerParts& parts, const MessageName
 }
 
 }  // namespace
+
+bool is_of_purged(const LedgerParts& parts, std::string_view agent, const answers::Answer& answer) {
+  const json::Index members(answer.body.empty() ? std::string_view("{}") : std::string_view(answer.body));
+  const auto id = members.string_at("sessionId");
+  const auto found = parts.agents.all().find(agent);
+  if (!id || found == parts.agents.all().end() || !found->second->state) return false;
+  const decide::AgentState& state = *found->second->state;
+  const decide::Session* session = state.find_session_id(*id);
+  if (session == nullptr) return false;
+  const std::string as_of = members.string_at("asOf").value_or(members.string_at("namedAsOf").value_or(""));
+  return std::ranges::any_of(state.archives.of_id(*id), [&](const decide::ArchiveRecord* record) {
+    return record->purged && record->key == session->key() &&
+           !came_after(as_of, parts.commits.journal().epoch(), record->seq);
+  });
+}
 
 std::string words_mark(std::string_view text, std::string_view content, std::string_view attachments) {
   std::string mark;

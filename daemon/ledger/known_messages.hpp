@@ -113,6 +113,10 @@ bool are_coming_in(const decide::Decision& decision, const InFlight& in_flight);
 void keep_sent(const LedgerParts& parts, const decide::Decision& decision, const std::string& actor, KeptUnder& under,
                InFlight& in_flight);
 
+// Returns whether an answer tells of a session that was purged since, and whose id another one has by now. As long as
+// none has it, the answer stands: the request, or the message, may come again. The agent has to be loaded.
+bool is_of_purged(const LedgerParts& parts, std::string_view agent, const answers::Answer& answer);
+
 // Makes the answers to keep: the same one under each scope, and those that name messages.
 std::vector<answers::Answer> answers_of(const KeptUnder& under, const decide::Decision& decision,
                                         const journal::AgeClock& clock);

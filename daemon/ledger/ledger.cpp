@@ -20,6 +20,7 @@ constexpr int most_looks = 8;    // at a transcript that a foreign program goes 
 // A message that is given a name waits for one that is just coming in under it.
 constexpr std::chrono::milliseconds echo_poll{2};
 constexpr std::int64_t echo_timeout_ms = 10'000;
+constexpr std::int64_t turn_patience_ms = 200;  // for a transcript's lock, of a commit in a turn of its agent
 
 // Answers for a durable commit whose lines cannot be written into the transcript: neither stored nor refused.
 Problem not_in_file(Problem why) {
@@ -98,17 +99,19 @@ Decide deciding_again(Decide decide, std::string told) {
   };
 }
 
-// Finds the answer that is kept for a request, of a durable session or an ephemeral one.
-Result<std::optional<answers::Answer>> kept_answer(const LedgerParts& parts, const answers::Digest& scope,
-                                                   const answers::Digest& request) {
+// Finds the answer that is kept under an Idempotency-Key, of a durable session or an ephemeral one.
+std::optional<answers::Answer> kept_answer(const LedgerParts& parts, const answers::Digest& scope) {
   std::optional<answers::Answer> known;
   if (const answers::Answer* in_memory = parts.memory.find_answer(scope))
     known = *in_memory;
   else
     known = parts.commits.answers().find(scope, parts.commits.clock().now());
-  if (known && known->request != request)
-    return fail(Code::idempotency_key_reused, "this Idempotency-Key was used with another body, query or If-Match");
   return known;
+}
+
+Result<void> check_same(const answers::Answer& known, const answers::Digest& request) {
+  if (known.request == request) return {};
+  return fail(Code::idempotency_key_reused, "this Idempotency-Key was used with another body, query or If-Match");
 }
 
 // Tells whether a decision makes a session that an agent's other state has: the durable or the ephemeral one.
@@ -160,17 +163,20 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
       const decide::AgentState* held = parts.memory.holding(agent, intent.scope->session);
       under.scopes = {
           intent.scope->of(held == nullptr ? intent.scope->session : held->find(intent.scope->session)->key())};
-      CO_TRY(const auto known, kept_answer(parts, under.scopes.front(), intent.request));
-      if (known) co_return replay(*known);
+      if (const auto known = kept_answer(parts, under.scopes.front())) {
+        CO_TRY(check_same(*known, intent.request));
+        co_return replay(*known);
+      }
     }
     std::optional<std::string> told_before;
     InFlight::Table nothing;  // this is decided and applied without a wait
     InFlight in_flight(nothing);
-    if (!intent.message.name.empty()) {
-      CO_TRY(const KnownMessage known, known_message(parts, intent.message, in_flight));
-      if (known.answer && !known.is_open && !intent.message.is_edit) co_return duplicate(known.answer->body, known.own);
+    if (intent.message) {
+      CO_TRY(const KnownMessage known, known_message(parts, *intent.message, in_flight));
+      if (known.answer && !known.is_open && !intent.message->is_edit)
+        co_return duplicate(known.answer->body, known.own);
       if (known.is_open) told_before = known.answer->body;
-      keep_message(under, intent.message, known);
+      keep_message(under, *intent.message, known);
     }
     const auto with_early = [&, again = told_before ? deciding_again(decide, *told_before) : decide](
                                 const decide::AgentState& state, const decide::Context& context,
@@ -196,7 +202,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     for (const journal::Event& event : decision.events)
       parts.agents.find_or_add(agent).state->policies.apply_passing(event);
     parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
-    if (told_before && !intent.message.is_edit) co_return duplicate(decision.body, false);
+    if (told_before && !intent.message->is_edit) co_return duplicate(decision.body, false);
     co_return Reply{.status = decision.status,
                     .body = std::move(decision.body),
                     .etag = std::move(decision.etag),
@@ -215,8 +221,10 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   if (intent.scope) {
     under.scopes = co_await scopes_of(parts_, agent, *intent.scope);
     if (in_flight->has(under.scopes.front())) co_return still_running();
-    CO_TRY(const auto known, kept_answer(parts_, under.scopes.front(), intent.request));
-    if (known) {
+    const auto known = kept_answer(parts_, under.scopes.front());
+    if (known) CO_TRY(co_await parts_.agents.load(agent, create));
+    if (known && !is_of_purged(parts_, agent, *known)) {
+      CO_TRY(check_same(*known, intent.request));
       if (parts_.env.rules.shared) {  // it may have been answered lock_timeout: durable, but not in the files
         CO_TRY(co_await parts_.flusher.wait_until_written(agent));
       }
@@ -224,12 +232,14 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     }
     in_flight->add(under.scopes.front());
   }
-  if (!intent.message.name.empty()) {
-    CO_TRY(const KnownMessage known, known_message(parts_, intent.message, *in_flight));
+  if (intent.message) {
+    // Only the agent's state says whether a message was purged.
+    if (!parts_.agents.find_or_add(agent).state) CO_TRY(co_await parts_.agents.load(agent, create));
+    CO_TRY(const KnownMessage known, known_message(parts_, *intent.message, *in_flight));
     if (known.is_open) {
       told_before = known.answer->body;
       decide = deciding_again(std::move(decide), *told_before);
-    } else if (known.answer && !intent.message.is_edit) {
+    } else if (known.answer && !intent.message->is_edit) {
       if (parts_.env.rules.shared) CO_TRY(co_await parts_.flusher.wait_until_written(agent));
       Reply reply = duplicate(known.answer->body, known.own);
       decide::Decision again;
@@ -238,7 +248,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
         parts_.commits.answers().put(answer);
       co_return reply;
     }
-    keep_message(under, intent.message, known);
+    keep_message(under, *intent.message, known);
   }
 
   decide::FetchedLines lines;
@@ -248,32 +258,33 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   std::uint64_t last = 0;
   bool committed = false;
   std::shared_ptr<TranscriptHold> hold;
+  bool is_unlocked = false;  // the lock was not to be had, and is not waited for
   const std::int64_t echo_deadline = store::steady_ms() + echo_timeout_ms;
   for (int fetches = 0, looks = 0;;) {
     if (parts_.env.stopping) co_return fail(Code::draining, "the daemon is shutting down");
     if (parts_.commits.failed()) co_return parts_.commits.failure();
     Agent& there = parts_.agents.find_or_add(agent);
     there.touched = store::steady_ms();
-    if (!there.state || there.turn == Turn::loading) {
+    if (intent.in_turn) {
+      if (!there.state) co_return fail(Code::degraded, fmt::format("agent {} is not in memory", agent));
+    } else if (!there.state || there.turn == Turn::loading) {
       CO_TRY(co_await parts_.agents.load(agent, create));
       continue;  // the state may have changed meanwhile
-    }
-    if (!there.degraded.empty()) {
+    } else if (!there.degraded.empty()) {
       CO_TRY(co_await parts_.agents.reload_if_changed(agent));
       if (parts_.agents.find_or_add(agent).degraded.empty()) continue;
       co_return std::unexpected(degraded_problem(agent, parts_.agents.find_or_add(agent).degraded));
-    }
-    Backlog& backlog = parts_.checkpointer.backlog();
-    if (!backlog.has_room()) {
+    } else if (Backlog& backlog = parts_.checkpointer.backlog(); !backlog.has_room()) {
       hold.reset();  // no transcript lock is held during the wait
       parts_.checkpointer.wake();
       CO_TRY(co_await backlog.wait_for_room());
       continue;
+    } else {
+      CO_TRY(backlog.check(there));
     }
-    CO_TRY(backlog.check(there));
     decide::AgentState& state = *there.state;
     std::string rests_on;
-    decide::Context now = parts_.commits.context(intent.actor, "api");
+    decide::Context now = parts_.commits.context(intent.actor, intent.source);
     now.rests_on = &rests_on;
     if (parts_.env.rules.shared)
       now.sessions_dir = [this, &agent] {
@@ -288,10 +299,16 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     now.is_coming_in = [this](const std::string& name) { return in_flight_.contains(name); };
     auto decided = decide(state, now, lines);
     if (!rests_on.empty() && tells_of_end(decided)) {
-      if (parts_.env.rules.shared && (!hold || hold->file != rests_on)) {
+      if (parts_.env.rules.shared && !is_unlocked && (!hold || hold->file != rests_on)) {
         hold = parts_.locks.join(agent, rests_on);
-        if (!hold) {
+        if (!hold && !intent.in_turn) {
           CO_TRY(hold, co_await parts_.locks.take(agent, rests_on));
+          continue;
+        }
+        if (!hold) {  // readers of the agent wait for the turn: the lines go into the file when the lock is free
+          auto taken = co_await parts_.locks.take(agent, rests_on, turn_patience_ms);
+          is_unlocked = !taken;
+          if (taken) hold = *std::move(taken);
           continue;
         }
       }
@@ -332,7 +349,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   // A commit without events journals nothing: its answer is kept as soon as the state is durable.
   std::vector<answers::Answer> unstored;
   if (!committed) unstored = answers_of(under, decision, parts_.commits.clock());
-  const bool is_told_again = told_before && !intent.message.is_edit;
+  const bool is_told_again = told_before && !intent.message->is_edit;
   Reply reply = is_told_again ? duplicate(decision.body, false)
                               : Reply{.status = decision.status,
                                       .body = std::move(decision.body),
@@ -350,7 +367,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     for (const answers::Answer& answer : unstored) parts_.commits.answers().put(answer);
     co_return reply;
   }
-  if (parts_.env.rules.shared) {
+  if (parts_.env.rules.shared && !is_unlocked) {
     for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
       if (store::is_beside(update.file)) continue;  // foreign programs write none
       if (auto written = co_await parts_.flusher.wait_until_written(agent, update.file); !written)
@@ -358,6 +375,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     }
   }
   if (hold) co_await parts_.locks.release(std::move(hold));
+  if (intent.in_turn) co_return reply;
   if (parts_.env.config.store.write_through || (parts_.env.rules.shared && decision.through_checkpoint)) {
     CO_TRY(co_await parts_.checkpointer.write_until(agent, last));
   }

@@ -37,12 +37,16 @@ struct IdempotencyScope {
 struct Requester {
   std::string actor;
   std::optional<IdempotencyScope> scope{};
-  answers::Digest request{};   // of everything that the request asks for; used with a scope
-  MessageName message{};       // a message that comes a second time is answered as the first time, with duplicate:true
+  answers::Digest request{};  // of everything that the request asks for; used with a scope
+  // A message that comes a second time is answered as the first time, with duplicate:true.
+  std::optional<MessageName> message{};
   bool respond_async = false;  // answer 202 before it is durable
   // Commit on the agent's ephemeral sessions (memory_sessions.hpp): nothing is journaled, and the reply says so. The
   // agent is made if it is not there yet, in memory. session_exists if it makes a session that exists durably.
   bool in_memory = false;
+  // The commit is part of what is done in a turn of the agent (Agents::take_turn): it waits for no other one.
+  bool in_turn = false;
+  std::string_view source = "api";  // of the events
 };
 
 struct Reply {
@@ -59,9 +63,10 @@ using Decide = std::function<Result<decide::Decision>(const decide::AgentState&,
 // The state of the ledger, for /readyz, /metrics and doctor.
 struct LedgerStatus {
   std::uint64_t head = 0, durable = 0, oldest = 0;
-  std::string refusal;               // why writes are refused; empty: they are not
-  std::vector<std::string> repairs;  // since the start
-  std::vector<std::string> damage;   // of the journal that is still there, in parts that a start does not need
+  std::string refusal;                     // why writes are refused; empty: they are not
+  std::vector<std::string> repairs;        // since the start
+  std::vector<MissingTranscript> missing;  // when their agents were loaded
+  std::vector<std::string> damage;         // of the journal that is still there, in parts that a start does not need
   journal::JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason
   std::int64_t checkpoint_lag_ms = 0;  // the oldest change that is not in its sessions.json
@@ -142,6 +147,7 @@ class Ledger {
   asio::awaitable<Result<void>> release(std::string agent, decide::Session session, std::vector<std::string> files);
   LentLocks& lent_locks() { return parts_.lent; }
   TranscriptFlusher& flusher() { return parts_.flusher; }
+  Follower& follower() { return parts_.follower; }
   Checkpointer& checkpointer() { return parts_.checkpointer; }
   // From here on a request that would wait for a foreign lock or for room in the journal is answered 503. Others are
   // still served.

@@ -36,6 +36,12 @@ journal::Event passing(const journal::Event& event) {
   return journal::make_event(std::move(envelope), event.data);
 }
 
+bool grows_by_its_data(journal::EventType type) {
+  using enum journal::EventType;
+  return type == session_updated || type == run_queued || type == run_started || type == run_progress ||
+         type == approval_requested;
+}
+
 // Estimates how many bytes a decision adds to memory.
 std::uint64_t growth_of(const decide::Decision& decision) {
   std::uint64_t bytes = 0;
@@ -44,8 +50,29 @@ std::uint64_t growth_of(const decide::Decision& decision) {
   for (const journal::Event& event : decision.events)
     if (event.envelope.type == journal::EventType::session_created)
       bytes += event.data.size() + bytes_of_a_session;
-    else if (event.envelope.type == journal::EventType::session_updated)
+    else if (grows_by_its_data(event.envelope.type))
       bytes += event.data.size();
+  return bytes;
+}
+
+// Estimates how many bytes the runs of a session take, with what they have said so far and their approvals.
+std::uint64_t bytes_of_runs(const decide::SessionRuns* runs) {
+  if (runs == nullptr) return 0;
+  std::uint64_t bytes = runs->partial.size();
+  const auto add = [&bytes](const decide::Run& run) {
+    bytes += sizeof run + run.instructions.size() + run.error.size() + run.response.size() + run.deliveries.size() +
+             run.reply_to.size() + run.additional_context.size();
+    for (const auto* list : {&run.texts, &run.input, &run.deleted})
+      for (const std::string& text : *list) bytes += text.size() + sizeof text;
+  };
+  if (runs->active) add(*runs->active);
+  for (const decide::Run& run : runs->queued) add(run);
+  for (const decide::Steered& steered : runs->steered) bytes += steered.text.size() + sizeof steered;
+  for (const auto& overflow : runs->overflows)
+    for (const auto& line : overflow.lines) bytes += line.text.size() + sizeof line;
+  for (const auto& ended : runs->ended) bytes += ended->size();
+  for (const decide::Approval& approval : runs->approvals.all())
+    bytes += sizeof approval + approval.args.size() + approval.reason.size() + approval.address.size();
   return bytes;
 }
 
@@ -96,7 +123,7 @@ const answers::Answer* MemorySessions::find_answer(const answers::Digest& scope)
 }
 
 std::uint64_t MemorySessions::bytes() const {
-  std::uint64_t bytes = line_bytes_ + answer_bytes_;
+  std::uint64_t bytes = line_bytes_ + answer_bytes_ + run_bytes_;
   for (const auto& [id, agent] : agents_) bytes += agent.state.entry_bytes() + agent.state.size() * bytes_of_a_session;
   return bytes;
 }
@@ -106,7 +133,8 @@ std::uint64_t MemorySessions::bytes_of(const Agent& agent, const decide::Session
   for (const std::string& file : files_of(agent.state, session))
     if (const auto found = agent.transcripts.find(file); found != agent.transcripts.end())
       bytes += found->second.bytes();
-  return bytes;
+  const auto runs = agent.run_bytes.find(session.key());
+  return runs == agent.run_bytes.end() ? bytes : bytes + runs->second;
 }
 
 // Null: the transcript has changed since it had so many bytes.
@@ -166,7 +194,9 @@ asio::awaitable<Result<void>> MemorySessions::fetch(std::string agent, decide::N
     }
     case decide::Need::What::transcript_end:
     case decide::Need::What::id_files:
+    case decide::Need::What::behind:  // no import goes on with one
     case decide::Need::What::sdk_session:
+    case decide::Need::What::counts:   // they have both from the start
     case decide::Need::What::history:  // no log is kept of ephemeral sessions
       break;                           // decide() knows them
   }
@@ -239,6 +269,14 @@ void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
   agent.state.changed_by_us.clear();
   agent.state.archives = {};
   agent.state.policies = {};  // they are in the durable state (apply_passing)
+  count_runs(agent, event.envelope.key);
+}
+
+void MemorySessions::count_runs(Agent& agent, const std::string& key) {
+  std::uint64_t& bytes = agent.run_bytes[key];
+  run_bytes_ -= bytes;
+  run_bytes_ += bytes = bytes_of_runs(agent.state.runs.find(key));
+  if (bytes == 0) agent.run_bytes.erase(key);
 }
 
 void MemorySessions::apply(const std::string& agent, const decide::Decision& decision,
@@ -365,7 +403,11 @@ void MemorySessions::forget_deleted() {
   });
   if (answer_order_.size() > 2 * answers_.size() + 64)
     std::erase_if(answer_order_, [this](const answers::Digest& scope) { return !answers_.contains(scope); });
-  std::erase_if(agents_, [](const auto& pair) { return pair.second.state.size() == 0; });
+  std::erase_if(agents_, [this](const auto& pair) {
+    if (pair.second.state.size() != 0) return false;
+    for (const auto& [key, bytes] : pair.second.run_bytes) run_bytes_ -= bytes;
+    return true;
+  });
 }
 
 }  // namespace sessiond::ledger

@@ -68,6 +68,7 @@ class MemorySessions {
     explicit Agent(const std::string& id) : state(id) {}
     decide::AgentState state;
     std::map<std::string, transcripts::MemoryTranscript, std::less<>> transcripts{};  // by file
+    std::map<std::string, std::uint64_t, std::less<>> run_bytes{};                    // by key
   };
   struct KeptAnswer {
     answers::Answer answer;
@@ -77,6 +78,7 @@ class MemorySessions {
   decide::TranscriptEnd* end_of(std::string_view agent, const std::string& file, std::uint64_t bytes);
   std::uint64_t bytes_of(const Agent& agent, const decide::Session& session) const;
   void apply_event(Agent& agent, const journal::Event& event);
+  void count_runs(Agent& agent, const std::string& key);
   void erase_transcript(Agent& agent, const std::string& file);
   void keep(answers::Answer answer, const std::string& agent, const std::string& key);
   void make_room();
@@ -93,6 +95,7 @@ class MemorySessions {
   std::set<std::string, std::less<>> gone_{};  // names of the last sessions that are gone: <agent>\n<folded key or id>
   std::deque<std::string> gone_order_{};       // the oldest first
   std::uint64_t line_bytes_ = 0;
+  std::uint64_t run_bytes_ = 0;  // of runs, approvals and partial texts
   std::uint64_t answer_bytes_ = 0;
   std::uint64_t next_seq_ = 1;  // of their events, for the versions of entries; no client sees it
 };

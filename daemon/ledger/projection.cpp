@@ -97,6 +97,13 @@ Result<void> Projection::take_as_known(const std::string& agent, const transcrip
   return {};
 }
 
+Result<void> Projection::take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit,
+                                       std::uint64_t end) {
+  TRY(auto* known, ends(agent));
+  known->add(edit.file, edit.inode, {.begin = 0, .end = end});
+  return {};
+}
+
 Result<void> Projection::take_header_as_known(const std::string& agent, const transcripts::ForeignEdit& edit) {
   const transcripts::ByteRange added = edit.unknown.front();
   if (edit.unknown.size() != 1 || added.begin != 0 || added.end > transcripts::longest_header) return {};

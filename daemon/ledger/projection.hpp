@@ -57,6 +57,8 @@ class Projection {
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
   // Notes that every line of a transcript is known.
   Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
+  // Notes that its lines up to `end` are known.
+  Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit, std::uint64_t end);
   // Notes that the header is known, if it is all that a foreign program added.
   Result<void> take_header_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
   // Writes a transcript of an earlier version as version 3 (transcripts/migrate.hpp), and keeps the old file below

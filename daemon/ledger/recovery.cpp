@@ -20,6 +20,7 @@
 #include "store/names.hpp"
 #include "store/sessions/disk.hpp"
 #include "store/try.hpp"
+#include "transcripts/archive.hpp"
 #include "transcripts/lost_lines.hpp"
 
 namespace sessiond::ledger {
@@ -104,6 +105,7 @@ class Recovery {
     parts_.flusher.flush_soon();  // writes the lines whose file was locked
     // Starts after the merge, because a checkpoint writes whole entries and would undo a foreign change.
     parts_.env.background.run(parts_.checkpointer.run(), "checkpointer");
+    parts_.env.background.run(parts_.checkpointer.last_sessions().run(), "last_sessions");
     co_return Result<void>{};
   }
 
@@ -214,11 +216,12 @@ class Recovery {
     return {};
   }
 
-  // Has nothing written into folders that are gone: they may be on a volume that is not mounted. Of an agent whose
-  // store was never written it is not known that there was one.
+  // Has nothing written into folders that are gone or empty: they may be on a volume that is not mounted. Of an agent
+  // whose store was never written it is not known that there was one.
   void keep_gone_folders() {
     const Paths& paths = parts_.env.paths;
-    for (const std::string& id : paths.agents()) there_.insert(paths.sessions_dir(id));
+    for (const std::string& id : paths.agents())
+      if (transcripts::holds_sessions(paths.store_file(id).parent_path())) there_.insert(paths.sessions_dir(id));
     if (repair_) {
       projection_.writer().make_up_lost_lines([this](std::string_view file) {
         return !is_log_path(file) && !there_.contains(file.substr(0, file.find_last_of('/') + 1));
@@ -290,6 +293,7 @@ class Recovery {
     slot.touched = slot.looked = slot.checkpoint.dirty_since = store::steady_ms();
     parts_.follower.watch(slot);
     parts_.notices.repaired(id, loaded->repairs);
+    slot.missing = std::move(loaded->missing);
     parts_.notices.evicted(id, loaded->evictions);
     if (!loaded->foreign) return;
     // The turn keeps the file from being looked at until the change is merged.
@@ -304,7 +308,7 @@ class Recovery {
     std::size_t made = 0;
     for (const auto& [key, session] : loaded.state->by_name()) {
       const auto path = dir / decide::AgentState::file_of(*session, {});
-      const std::int64_t count = session->message_count.value_or(0);
+      const std::int64_t count = session->entries();
       if (count <= 0 || store::stat_of(path)) continue;
       const std::string text = transcripts::lost_transcript(session->session_id, static_cast<std::uint64_t>(count));
       if (auto written = store::replace_file(path, text); !written) {
@@ -322,8 +326,8 @@ class Recovery {
   Projection& projection_ = parts_.flusher.before_first_call().projection();
   Checkpoint checkpoint_;
   bool repair_;
-  std::set<std::string, std::less<>> there_{};  // the agents' folders at the start, as Paths::sessions_dir
-  std::set<std::string> gone_{};                // agents whose folder is not there
+  std::set<std::string, std::less<>> there_{};  // folders with sessions at the start, as Paths::sessions_dir
+  std::set<std::string> gone_{};                // agents whose folder is not there, or holds nothing
   std::map<std::string, std::vector<journal::Event>> events_;
   std::map<std::string, sessions::ForeignChange> foreign_;
   std::map<std::string, TurnGuard> turns_;                 // of the agents in foreign_
@@ -366,6 +370,16 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
            },
        .publish_foreign_lines =
            [this](std::string id) { return parts_.follower.publish_foreign_lines(std::move(id), {}); },
+       .end_left_run = [this](std::string agent, decide::LeftRun left) -> asio::awaitable<Result<void>> {
+         // The transcript may have gone in the same moment: its end is read again.
+         CO_TRY(co_await parts_.follower.publish(agent, left.file));
+         const auto decide = [&left](const decide::AgentState& state, const decide::Context& context,
+                                     const decide::FetchedLines&) {
+           return decide::decide_left_behind(state, left, context);
+         };
+         CO_TRY(co_await commit(agent, {.actor = "external", .in_turn = true, .source = "external"}, decide));
+         co_return Result<void>{};
+       },
        .archived_from = [this](const std::string& id) { return parts_.checkpointer.archived_from(id); }});
   parts_.checkpointer.set_hooks({.on_written = [this](Agent& agent) { parts_.follower.watch(agent); },
                                  .on_round =

@@ -33,6 +33,8 @@ LedgerStatus status_of(const LedgerParts& parts) {
     } else {
       out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, agent->checkpoint.lag_ms());
     }
+    for (const MissingTranscript& one : agent->missing)
+      if (agent->state && agent->state->find_key(one.key) != nullptr) out.missing.push_back(one);
     if (agent->loading_bytes != 0)
       out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
     if (!agent->starting.empty()) out.loading.push_back(fmt::format("agent {}: {}", id, agent->starting));

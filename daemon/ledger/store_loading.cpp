@@ -99,7 +99,7 @@ std::string about_vanished(const decide::AgentState& state, const std::set<std::
   std::size_t lost = 0;
   std::string example;
   for (const auto& [key, session] : state.by_name()) {
-    if (session->message_count.value_or(0) == 0 || files.contains(decide::AgentState::file_of(*session, {}))) continue;
+    if (session->entries() == 0 || files.contains(decide::AgentState::file_of(*session, {}))) continue;
     if (lost++ == 0) example = decide::AgentState::file_of(*session, {});
   }
   std::string text =
@@ -109,6 +109,28 @@ std::string about_vanished(const decide::AgentState& state, const std::set<std::
       "of agent {}: {}. To remove an agent, first delete its sessions (DELETE, or put {{}} into its "
       "sessions.json), then its folder",
       state.id(), text);
+}
+
+// Returns whether a session has messages. If none has, an empty folder lacks sessions.json alone.
+bool has_messages(const decide::AgentState& state) {
+  return std::ranges::any_of(state.by_name(),
+                             [](const auto& one) { return one.second->message_count.value_or(0) != 0; });
+}
+
+// Finds transcripts of sessions with messages that are not there.
+std::vector<MissingTranscript> missing_transcripts(const decide::AgentState& state, const std::set<std::string>& files,
+                                                   const std::filesystem::path& dir) {
+  constexpr std::size_t most = 20;
+  std::vector<MissingTranscript> missing;
+  for (const auto& [key, session] : state.by_name()) {
+    const std::string file = decide::AgentState::file_of(*session, {});
+    const auto* topics = state.transcripts.topics(session->session_id);
+    const bool may_be_in_topics = topics != nullptr && !std::ranges::all_of(*topics, store::is_stream_topic);
+    if (session->message_count.value_or(0) == 0 || files.contains(file) || may_be_in_topics) continue;
+    missing.push_back({.path = dir / file, .key = session->key(), .messages = *session->message_count});
+    if (missing.size() == most) break;
+  }
+  return missing;
 }
 
 // Takes foreign changes out of the state, so that it is the store as we left it. They are then committed like any other
@@ -214,11 +236,12 @@ Result<decide::FetchedIds> files_of_ids(const std::filesystem::path& dir, const 
 }
 
 std::unexpected<Problem> folder_is_gone(const std::filesystem::path& dir) {
-  return fail(Code::degraded,
-              fmt::format("its folder {} is gone, and it has sessions. The folder may be on a volume that is not "
-                          "mounted, so nothing is written there. Put the folder back, which is noticed by itself; or "
-                          "stop the daemon and run sessiond doctor --repair, which rebuilds what the journal has",
-                          dir.native()));
+  return fail(
+      Code::degraded,
+      fmt::format("its folder {} is gone or empty, and it has sessions. The folder may be on a volume that is not "
+                  "mounted, so nothing is written there. Put the folder back, which is noticed by itself; or "
+                  "stop the daemon and run sessiond doctor --repair, which rebuilds what the journal has",
+                  dir.native()));
 }
 
 sessions::Patience store_patience(const config::Config& config) {
@@ -247,8 +270,8 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
                 .exists = false};
   std::error_code error;
   loaded.exists = std::filesystem::exists(dir, error);
-  if (request.folder_gone == FolderGone::refuse && !loaded.exists)
-    return folder_is_gone(paths.store_file(id).parent_path());
+  const bool is_gone = request.folder_gone != FolderGone::rebuild && !transcripts::holds_sessions(dir);
+  if (request.folder_gone == FolderGone::refuse && is_gone) return folder_is_gone(paths.store_file(id).parent_path());
   if (!loaded.file) {
     auto options = store_options(config, paths, id);
     options.history = std::move(request.history);
@@ -279,9 +302,9 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   }
   TRY(auto records, decide::read_archive_records(paths.archive_records(id)));
   const std::string store = paths.store_file(id).filename().native();
-  std::set<std::string> files;
+  std::set<std::string> files;  // in the folder
   Leftovers left{.staged = request.staged};
-  find_files(*loaded.state, dir, records, store, paths.sessions_dir(id), left, report.vanished ? &files : nullptr);
+  find_files(*loaded.state, dir, records, store, paths.sessions_dir(id), left, &files);
   for (const std::filesystem::path& temp : left.temps) keep_away(paths, temp, loaded.repairs);
   decide::OwnVersions own(loaded.foreign);
   bool had_sessions = loaded.state->size() != 0;  // whether the file had any at known_to, if it is gone
@@ -303,11 +326,13 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     loaded.state->runs.keep(config.work.runs.keep);
     find_files(*loaded.state, dir, std::move(records), store, paths.sessions_dir(id), left, nullptr);
     TRY(replay_agent(journal, *loaded.state, request.replay_from, request.archived_from, [](const journal::Event&) {}));
-  } else if (report.vanished && request.folder_gone == FolderGone::judge && !loaded.exists) {
+  } else if (report.vanished && request.folder_gone == FolderGone::judge && is_gone &&
+             (!loaded.exists || has_messages(*loaded.state))) {
     return folder_is_gone(paths.store_file(id).parent_path());
   } else if (report.vanished) {
     loaded.repairs.push_back(about_vanished(*loaded.state, files));
   }
+  loaded.missing = missing_transcripts(*loaded.state, files, dir);
   if (report.rebuilt) {  // the new file holds all that is durable from the start
     store::fault_point("rebuild.replayed");
     std::vector<DirtyEntry> dirty;

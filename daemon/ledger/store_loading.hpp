@@ -12,6 +12,7 @@
 #include "config/config.hpp"
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/decision.hpp"
+#include "daemon/ledger/agent.hpp"
 #include "daemon/ledger/checkpoint_file.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/journal/journal.hpp"
@@ -25,7 +26,7 @@ struct Generations {
   std::uint64_t previous = 0;  // the one before it
 };
 
-// How an agent is loaded whose folder is gone.
+// How an agent is loaded whose folder is gone, or holds nothing.
 enum class FolderGone : std::uint8_t {
   rebuild,  // it is made again, as a store that vanished
   judge,    // if it has sessions it is refused: the folder may be on a volume that is not mounted
@@ -54,9 +55,10 @@ struct Loaded {
   std::vector<lock::Eviction> evictions;
   std::optional<sessions::ForeignChange> foreign;  // to be merged before the file is written
   bool exists = false;                             // its folder, on disk
+  std::vector<MissingTranscript> missing{};        // the first 20
 };
 
-// `degraded`, says that the folder of an agent with sessions is gone, and what can be done.
+// `degraded`, says that the folder of an agent with sessions is gone or empty, and what can be done.
 std::unexpected<Problem> folder_is_gone(const std::filesystem::path& dir);
 // How long a store that is not whole is waited for.
 sessions::Patience store_patience(const config::Config& config);

@@ -20,6 +20,12 @@ constexpr std::int64_t least_turn_ms = 5;           // and at least this long
 constexpr std::int64_t rest_ms = 3;
 constexpr std::size_t most_turns = 1024;  // about so many are remembered
 
+Problem held_by_others(const std::string& path) {
+  return {.code = Code::lock_timeout,
+          .detail = path + " is held by a foreign program, and others wait for it too",
+          .retry_after_s = 1};
+}
+
 }  // namespace
 
 struct TranscriptTurn {
@@ -71,23 +77,23 @@ std::shared_ptr<TranscriptHold> TranscriptLocks::join(const std::string& agent, 
   return open && store::steady_ms() - open->since < join_ms ? open : nullptr;
 }
 
-asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(std::string agent, std::string file) {
+asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> TranscriptLocks::take(std::string agent, std::string file,
+                                                                               std::int64_t patience_ms) {
   const std::string path = env_.paths.transcript(agent, file);
   assert(env_.loop.is_current());
-  const std::int64_t deadline = store::steady_ms() + transcript_lock_timeout_ms;
+  const std::int64_t deadline = store::steady_ms() + patience_ms;
   if (turns_.size() > most_turns) std::erase_if(turns_, [](const auto& pair) { return pair.second.use_count() == 1; });
   auto& slot = turns_[path];
   if (!slot) slot = std::make_shared<TranscriptTurn>();
   const auto turn = slot;
   const LockWaiter waits(env_.lock_waiters, env_.paths.root() / path);
   while (turn->taken) {
+    if (patience_ms < transcript_lock_timeout_ms)  // who has the turn may wait that long
+      co_return std::unexpected(held_by_others(path));
     if (const auto trouble = co_await turn->freed.wait(0)) co_return std::unexpected(*trouble);
     if (auto open = join(agent, file)) co_return open;
     if (env_.draining) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
-    if (store::steady_ms() >= deadline)
-      co_return std::unexpected(Problem{.code = Code::lock_timeout,
-                                        .detail = path + " is held by a foreign program, and others wait for it too",
-                                        .retry_after_s = 1});
+    if (store::steady_ms() >= deadline) co_return std::unexpected(held_by_others(path));
   }
   const auto hold = std::make_shared<TranscriptHold>(env_, flusher_, turn, path, file);
   CO_TRY(co_await take_lock(hold, agent, file, deadline));

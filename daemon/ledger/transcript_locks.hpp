@@ -44,7 +44,8 @@ class TranscriptLocks {
   // Shared mode: the hold that other requests have now, if one may still join it; else null.
   std::shared_ptr<TranscriptHold> join(const std::string& agent, const std::string& file);
   // Takes the lock, and publishes what foreign programs added to the file. lock_timeout when it cannot be had in time.
-  asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> take(std::string agent, std::string file);
+  asio::awaitable<Result<std::shared_ptr<TranscriptHold>>> take(std::string agent, std::string file,
+                                                                std::int64_t patience_ms = transcript_lock_timeout_ms);
   // The lock is free when this returns, unless others share the hold.
   asio::awaitable<void> release(std::shared_ptr<TranscriptHold> hold);
   bool any_held() const;  // or being taken

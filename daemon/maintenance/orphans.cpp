@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <optional>
 
-#include "daemon/decide/commands.hpp"
+#include "daemon/decide/steps.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "store/utf8.hpp"
+#include "transcripts/counts.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/transcript.hpp"
 
@@ -50,14 +51,15 @@ std::string first_user_text(const std::vector<transcripts::StoredLine>& lines) {
 }
 
 struct Told {
-  std::uint64_t count = 0;  // of entries
-  json::Edit entry{};       // of the session
+  transcripts::Counts counts{};
+  json::Edit entry{};  // of the session
 };
 
-// Reads what a transcript tells of its session; without `entry` only how many entries it has. `written`: the time of
+// Reads what a transcript tells of its session; without `entry` only what it counts. `written`: the time of
 // the file, for a transcript without times.
 Result<Told> told_by(transcripts::Transcript& transcript, bool entry, std::int64_t written) {
-  Told told{.count = transcript.tail().count};
+  TRY(const auto counts, transcripts::counts_of(transcript));
+  Told told{.counts = counts};
   if (!entry) return told;
   TRY(const auto first, transcript.page({.limit = looked_through}));
   TRY(const auto last, transcript.page({.limit = looked_through, .descending = true}));
@@ -82,17 +84,17 @@ Result<Told> told_by(transcripts::Transcript& transcript, bool entry, std::int64
 asio::awaitable<Result<bool>> adopt_one(ledger::Ledger& ledger, std::string actor, std::string agent,
                                         const Orphan& orphan) {
   decide::AdoptOrphan command{.session_id = orphan.session_id, .files = orphan.files};
-  std::uint64_t count = 0;
+  transcripts::Counts counts;
   for (const std::string& file : orphan.files) {
     const bool first = file == orphan.files.front();
     CO_TRY(const auto told, co_await ledger.read_transcript(
                                 agent, file, [first, written = orphan.written](transcripts::Transcript& transcript) {
                                   return told_by(transcript, first, written);
                                 }));
-    if (!store::is_stream_file(orphan.session_id, file)) count += told.count;
+    if (!store::is_stream_file(orphan.session_id, file)) counts.add(told.counts);
     if (first) command.entry = told.entry;
   }
-  command.entry.put_int("messageCount", static_cast<std::int64_t>(count));
+  decide::put_counts(command.entry, counts);
   const auto decided = [&command](const decide::AgentState& state, const decide::Context& context,
                                   const decide::FetchedLines&) { return decide::decide(state, command, context); };
   CO_TRY(const auto reply, co_await ledger.commit(agent, {.actor = std::move(actor)}, decided));

@@ -13,6 +13,7 @@
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/ledger/paths.hpp"
 #include "store/files.hpp"
+#include "store/limits.hpp"
 #include "store/names.hpp"
 #include "transcripts/archive.hpp"
 
@@ -31,6 +32,12 @@ bool is_of_stream(std::string_view name) {
   const std::size_t at = named->stem.rfind(decide::topic_mark);
   return at != std::string_view::npos &&
          store::is_stream_file(named->stem.substr(0, at), std::string(named->stem) + ".jsonl");
+}
+
+bool is_transcript(std::string_view name) {
+  const auto named = transcripts::parse_file_name(name);
+  return named && named->kind == transcripts::NamedFile::Kind::transcript &&
+         store::check_session_id(named->stem.substr(0, named->stem.find(decide::topic_mark)));
 }
 
 void add(FilesTaken& taken, const fs::path& path) {
@@ -58,9 +65,16 @@ struct SideStores::State {
       store::each_in(paths.root() / ledger::dir_beside(paths, agent, "logs"), [&](const fs::directory_entry& file) {
         if (!stop && file.path().extension() == ".jsonl") add(sizes.logs, file.path());
       });
+      bool has_transcripts = false;
       store::each_in(paths.root() / paths.sessions_dir(agent), [&](const fs::directory_entry& file) {
-        if (!stop && is_of_stream(file.path().filename().native())) add(sizes.streams, file.path());
+        const std::string name = file.path().filename().native();
+        if (!stop && is_of_stream(name)) add(sizes.streams, file.path());
+        has_transcripts = has_transcripts || is_transcript(name);
       });
+      std::error_code error;
+      const bool is_indexed = fs::symlink_status(paths.store_file(agent), error).type() != fs::file_type::not_found;
+      if (has_transcripts && !is_indexed && sizes.unindexed.size() < limits::agents_told)
+        sizes.unindexed.push_back(agent);
       if (stop) return;
     }
     const std::scoped_lock lock(mutex);
@@ -71,7 +85,7 @@ struct SideStores::State {
   }
 };
 
-SideStores::SideStores(ledger::Ledger& ledger) : ledger_(ledger), state_(std::make_shared<State>()) {}
+SideStores::SideStores(ledger::Ledger& ledger) : ledger_(ledger), state_(std::make_shared<State>()) { sizes(); }
 
 SideStores::~SideStores() { state_->stop = true; }
 
@@ -82,7 +96,12 @@ std::optional<SideSizes> SideStores::sizes() {
     state_->counting = true;
     boost::asio::post(env.disk.get_executor(), [state = state_, paths = env.paths] { state->count(paths); });
   }
-  return state_->found;
+  std::optional<SideSizes> found = state_->found;
+  if (found)
+    std::erase_if(found->unindexed, [this](const std::string& agent) {  // it may just not be written yet
+      return ledger::files_of(ledger_.parts().agents, agent).dirty;
+    });
+  return found;
 }
 
 }  // namespace sessiond::maintenance

@@ -1,5 +1,6 @@
-// Counts what the logs and the streams of sessions take on disk. Nobody keeps books of them: foreign programs write
-// there too, and whole sessions go. So their files are listed and summed up on a disk thread.
+// Counts what the logs and the streams of sessions take on disk, and finds folders that have transcripts and no
+// sessions.json. Nobody keeps books of them: foreign programs write there too, and whole sessions go. So the files are
+// listed on a disk thread.
 //
 // One count runs at a time, and all of them take at most a hundredth of a thread's time: when the last one took long,
 // the next one begins later. A small store is counted every second. Thread: the loop.
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "daemon/ledger/ledger.hpp"
 
@@ -17,7 +20,8 @@ struct FilesTaken {
   std::uint64_t count = 0, bytes = 0;
 };
 struct SideSizes {
-  FilesTaken logs{}, streams{};  // with those of archived sessions
+  FilesTaken logs{}, streams{};          // with those of archived sessions
+  std::vector<std::string> unindexed{};  // agents with transcripts and no sessions.json, at most limits::agents_told
 };
 
 class SideStores {

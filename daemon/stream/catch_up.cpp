@@ -76,7 +76,7 @@ void CatchUp::step(StreamClient& client, StreamClient::Clock::time_point now) {
     const bool asked = client.pages.ahead_from == next;
     if (asked && client.pages.ahead) {
       client.pages.ahead_from = 0;
-      return take_page(client, std::move(*std::exchange(client.pages.ahead, nullptr)));
+      return take_page(client, std::exchange(client.pages.ahead, nullptr));
     }
     clients_.enter(client, StreamClient::State::reading);
     if (!asked) read_page(client, next);
@@ -107,20 +107,31 @@ void CatchUp::read_page(StreamClient& client, std::uint64_t from) {
 
 void CatchUp::page_was_read(StreamClient& client, std::uint64_t from, Result<StoredPage> page) {
   if (client.pages.ahead_from != from) return;  // its pages were dropped meanwhile
+  const auto one = page ? shared(client.audience->view, from, std::move(*page)) : nullptr;
   if (client.state == StreamClient::State::reading && client.cursor.next() == from) {
     client.pages.ahead_from = 0;
-    return page ? take_page(client, std::move(*page)) : cannot_read(client, page.error());
+    return one ? take_page(client, one) : cannot_read(client, page.error());
   }
-  if (page) {
-    client.pages.ahead = std::make_unique<StoredPage>(std::move(*page));
+  if (one) {
+    client.pages.ahead = one;
   } else {
     client.pages.ahead_from = 0;  // the error comes again when the client gets there
   }
 }
 
-void CatchUp::take_page(StreamClient& client, StoredPage page) {
-  const std::uint64_t next = page.next;
-  if (page.lost) {
+std::shared_ptr<const StoredPage> CatchUp::shared(const std::shared_ptr<const StreamView>& view, std::uint64_t from,
+                                                  StoredPage page) {
+  std::erase_if(pages_, [](const auto& one) { return one.second.expired(); });
+  std::weak_ptr<const StoredPage>& known = pages_[{view, from}];
+  if (auto same = known.lock()) return same;
+  auto made = std::make_shared<const StoredPage>(std::move(page));
+  known = made;
+  return made;
+}
+
+void CatchUp::take_page(StreamClient& client, std::shared_ptr<const StoredPage> page) {
+  const std::uint64_t next = page->next;
+  if (page->lost) {
     const std::uint64_t behind = std::min(next, hub_.tail.oldest());
     log::warn("stream_gap", {{"requestId", client.subscription.request_id},
                              {"reason", "damage"},
@@ -129,10 +140,10 @@ void CatchUp::take_page(StreamClient& client, StoredPage page) {
                              {"next", "run sessiond doctor: it names what is damaged"}});
     return report_gap(client, behind, behind - 1, "damage");
   }
-  if (page.ends.empty()) {
+  if (page->ends.empty()) {
     client.cursor.skip_to(next);
   } else {
-    client.pages.current = std::make_unique<StoredPage>(std::move(page));
+    client.pages.current = std::move(page);
     if (next <= client.audience->reached() && next < hub_.tail.oldest()) read_page(client, next);
   }
   clients_.enter(client, StreamClient::State::ready);
@@ -157,10 +168,11 @@ void CatchUp::report_gap(StreamClient& client, std::uint64_t next, std::uint64_t
 }
 
 void CatchUp::send_page(StreamClient& client, StreamClient::Clock::time_point now) {
-  const StoredPage& page = *client.pages.current;
+  const std::shared_ptr<const StoredPage> current = client.pages.current;
+  const StoredPage& page = *current;
   const auto at = std::ranges::lower_bound(page.ends, client.cursor.next(), {}, &FrameEnd::seq);
   const std::size_t begin = at == page.ends.begin() ? 0 : std::prev(at)->end;
-  frames_.add(page.text, std::string_view(page.text).substr(begin), {at, page.ends.end()});
+  frames_.add(page.text, std::string_view(page.text).substr(begin), {at, page.ends.end()}, current);
   frames_.next = page.next;
   const StreamClient::Sent sent = client.send(frames_, now);
   frames_.clear();

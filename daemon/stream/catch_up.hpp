@@ -6,9 +6,11 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/stream/client_set.hpp"
 #include "daemon/stream/frame_run.hpp"
@@ -34,13 +36,17 @@ class CatchUp {
   void send_page(StreamClient& client, StreamClient::Clock::time_point now);
   void read_page(StreamClient& client, std::uint64_t from);
   void page_was_read(StreamClient& client, std::uint64_t from, Result<StoredPage> page);
-  void take_page(StreamClient& client, StoredPage page);
+  void take_page(StreamClient& client, std::shared_ptr<const StoredPage> page);
+  std::shared_ptr<const StoredPage> shared(const std::shared_ptr<const StreamView>& view, std::uint64_t from,
+                                           StoredPage page);
   void cannot_read(StreamClient& client, const Problem& problem);
   void report_gap(StreamClient& client, std::uint64_t next, std::uint64_t to, std::string_view reason);
 
   HubState& hub_;
   ClientSet& clients_;
   FrameRun frames_;  // of one send; kept for its memory
+  // Pages that clients have, by what they show and their first seq: those that are at the same place share one.
+  std::map<std::pair<std::shared_ptr<const StreamView>, std::uint64_t>, std::weak_ptr<const StoredPage>> pages_;
 };
 
 }  // namespace sessiond::stream

@@ -12,23 +12,19 @@ constexpr std::uint64_t most_looked_at = 4096;  // events, so that other work ge
 
 }  // namespace
 
-void FrameRun::add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends) {
+void FrameRun::add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends,
+                   std::shared_ptr<const void> owner) {
   assert(!ends.empty());
-  pieces_.push_back({text, frames, ends});
+  pieces_.push_back({text, frames, ends, std::move(owner)});
   // sendmsg only reads them.
   buffers_.push_back({const_cast<char*>(frames.data()), frames.size()});  // NOLINT(*-const-cast)
   bytes_ += frames.size();
   if (ends.back().seq != 0) last_seq_ = ends.back().seq;
 }
 
-void FrameRun::keep(SharedBatch batch) {
-  if (kept_.empty() || kept_.back() != batch) kept_.push_back(std::move(batch));
-}
-
 void FrameRun::clear() {
   pieces_.clear();
   buffers_.clear();
-  kept_.clear();
   bytes_ = 0;
   last_seq_ = 0;
   next = 0;
@@ -42,14 +38,15 @@ FrameRun::Cut FrameRun::cut(std::size_t taken) const {
     auto begin = static_cast<std::size_t>(piece.frames.data() - piece.text.data());
     for (const FrameEnd& frame : piece.ends) {
       const std::size_t size = frame.end - begin;
-      if (taken == 0) return {before, {}};
-      if (taken < size) return {frame.seq != 0 ? frame.seq : before, piece.text.substr(begin + taken, size - taken)};
+      if (taken == 0) return {.seq = before};
+      if (taken < size)
+        return {frame.seq != 0 ? frame.seq : before, piece.text.substr(begin + taken, size - taken), piece.owner};
       taken -= size;
       begin = frame.end;
       if (frame.seq != 0) before = frame.seq;
     }
   }
-  return {before, {}};
+  return {.seq = before};
 }
 
 void gather(FrameRun& out, const Tail& tail, const StreamView& view, std::uint64_t from, std::uint64_t to) {
@@ -69,8 +66,7 @@ void gather(FrameRun& out, const Tail& tail, const StreamView& view, std::uint64
         ++out.next;
       }
       if (out.next == begin) continue;
-      out.add(batch->text(), batch->frames(begin, out.next - 1), batch->ends(begin, out.next - 1));
-      out.keep(batch);
+      out.add(batch->text(), batch->frames(begin, out.next - 1), batch->ends(begin, out.next - 1), batch);
     }
   }
 }
@@ -78,8 +74,7 @@ void gather(FrameRun& out, const Tail& tail, const StreamView& view, std::uint64
 void gather(FrameRun& out, const SharedBatch& batch, const StreamView& view) {
   for (std::size_t index = 0; index < batch->size() && !out.full(); ++index) {
     if (!view.shows(batch->envelope_at(index))) continue;
-    out.add(batch->text(), batch->frame_at(index), batch->ends_at(index));
-    out.keep(batch);
+    out.add(batch->text(), batch->frame_at(index), batch->ends_at(index), batch);
   }
 }
 

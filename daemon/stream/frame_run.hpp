@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -17,9 +18,9 @@ namespace sessiond::stream {
 class FrameRun {
  public:
   // Appends frames that follow each other in `text`. `frames` is the part of `text` that they make up, `ends` says
-  // where each of them ends as an offset into `text`. At least one; all three outlive the run, or keep() is called.
-  void add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends);
-  void keep(SharedBatch batch);  // alive until clear()
+  // where each of them ends as an offset into `text`. At least one. `owner` keeps all three alive.
+  void add(std::string_view text, std::string_view frames, std::span<const FrameEnd> ends,
+           std::shared_ptr<const void> owner);
   void clear();
 
   bool empty() const { return bytes_ == 0; }
@@ -30,8 +31,9 @@ class FrameRun {
 
   // Where a write ended that took `taken` of the bytes, fewer than all.
   struct Cut {
-    std::uint64_t seq = 0;    // of the last durable event whose frame was sent, whole or in part; 0: none
-    std::string_view rest{};  // the unsent rest of the frame that was begun
+    std::uint64_t seq = 0;                // of the last durable event whose frame was sent, whole or in part; 0: none
+    std::string_view rest{};              // the unsent rest of the frame that was begun
+    std::shared_ptr<const void> owner{};  // of the rest
   };
   Cut cut(std::size_t taken) const;
 
@@ -43,10 +45,10 @@ class FrameRun {
     std::string_view text;
     std::string_view frames;
     std::span<const FrameEnd> ends;
+    std::shared_ptr<const void> owner;
   };
   std::vector<Piece> pieces_;
   std::vector<iovec> buffers_;
-  std::vector<SharedBatch> kept_;
   std::size_t bytes_ = 0;
   std::uint64_t last_seq_ = 0;
 };

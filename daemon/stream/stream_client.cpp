@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
@@ -14,6 +15,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::uint32_t most_ignored = 64 << 10;
+constexpr std::size_t long_rest = 64 << 10;  // is not copied
 
 asio::generic::stream_protocol protocol_of(int fd) {
   int domain = AF_INET;
@@ -60,7 +62,7 @@ std::optional<std::size_t> StreamClient::write(std::span<const iovec> buffers, C
 }
 
 StreamClient::Sent StreamClient::send(const FrameRun& run, Clock::time_point now) {
-  assert(rest_.empty());
+  assert(!has_rest());
   const auto taken = write(run.buffers(), now);
   if (!taken) return Sent::gone;
   if (*taken == run.bytes()) {
@@ -68,9 +70,14 @@ StreamClient::Sent StreamClient::send(const FrameRun& run, Clock::time_point now
     cursor.skip_to(run.next);
     return Sent::all;
   }
-  const FrameRun::Cut cut = run.cut(*taken);
+  FrameRun::Cut cut = run.cut(*taken);
   if (cut.seq != 0) cursor.sent(cut.seq);
-  rest_ = cut.rest;
+  if (cut.rest.size() < long_rest) {
+    rest_ = cut.rest;
+  } else {
+    begun_ = cut.rest;
+    begun_owner_ = std::move(cut.owner);
+  }
   return Sent::part;
 }
 
@@ -80,15 +87,17 @@ StreamClient::Sent StreamClient::say(std::string_view text, Clock::time_point no
 }
 
 StreamClient::Sent StreamClient::send_rest(Clock::time_point now) {
-  if (rest_.empty()) return Sent::all;
-  const iovec buffer{rest_.data(), rest_.size()};
-  const auto taken = write({&buffer, 1}, now);
+  if (!has_rest()) return Sent::all;
+  const std::array<iovec, 2> buffers{{{const_cast<char*>(begun_.data()), begun_.size()},  // NOLINT(*-const-cast)
+                                      {rest_.data(), rest_.size()}}};
+  const auto taken = write(buffers, now);
   if (!taken) return Sent::gone;
-  if (*taken < rest_.size()) {
-    rest_.erase(0, *taken);
-    return Sent::part;
-  }
-  rest_ = {};  // frees its memory, which may be large
+  const std::size_t of_begun = std::min(*taken, begun_.size());
+  begun_.remove_prefix(of_begun);
+  if (begun_.empty()) begun_owner_.reset();
+  rest_.erase(0, *taken - of_begun);
+  if (has_rest()) return Sent::part;
+  rest_ = {};  // frees its memory
   return Sent::all;
 }
 

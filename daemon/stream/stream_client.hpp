@@ -2,7 +2,7 @@
 //
 // A client has no queue. Frames are sent from where they lie (the tail in memory, or a page of the journal), and what a
 // full socket refuses is looked up again later; only the frame that was begun is kept, since a frame must not be cut.
-// So a slow client costs no more memory than a fast one.
+// A long one is shared by all clients that have begun it. So a slow client costs no more memory than a fast one.
 //
 // Belongs to the thread of its hub. ClientSet makes clients and changes their state.
 #pragma once
@@ -65,7 +65,7 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   // Sends a text that belongs to no event. Keeps the part that the socket does not take.
   Sent say(std::string_view text, Clock::time_point now);
   Sent send_rest(Clock::time_point now);
-  bool has_rest() const { return !rest_.empty(); }
+  bool has_rest() const { return !begun_.empty() || !rest_.empty(); }
 
   // Calls once, when the socket takes bytes again or is broken.
   void when_writable(std::function<void()> call);
@@ -83,8 +83,8 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   StreamCursor cursor{};
   // Pages of the journal, of a client that is behind the tail. The next page is read while one is sent.
   struct Pages {
-    std::unique_ptr<StoredPage> current{};
-    std::unique_ptr<StoredPage> ahead{};
+    std::shared_ptr<const StoredPage> current{};
+    std::shared_ptr<const StoredPage> ahead{};
     std::uint64_t ahead_from = 0;  // first seq of the page that is being read or is `ahead`; 0: none
   } pages{};
   const Clock::time_point opened = Clock::now();
@@ -101,7 +101,9 @@ class StreamClient : public std::enable_shared_from_this<StreamClient> {
   Socket socket_;
   std::atomic<std::uint64_t>& total_sent_;
   std::shared_ptr<void> slot_;  // in the limits on connections and streams
-  std::string rest_;
+  std::string_view begun_{};    // the rest of a long frame, in the bytes of `begun_owner_`
+  std::shared_ptr<const void> begun_owner_{};
+  std::string rest_;           // comes behind it
   std::uint32_t ignored_ = 0;  // bytes that the client sent
 };
 

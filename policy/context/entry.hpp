@@ -101,6 +101,11 @@ struct Entry {
 // Reads an entry by its type and its body: for "message" the message object, else the entry's members.
 Entry read_entry(std::string_view type, std::string_view body);
 
+// Returns whether messageCount counts the entry: it is a message of a user, an assistant or a tool, and no checkpoint.
+inline bool is_message(std::string_view type, const Entry& entry) {
+  return type == "message" && entry.role != Role::none && entry.role != Role::system && !entry.checkpoint;
+}
+
 // Counts the files of a message: the parts of its content that are files or images, and its attachments.
 std::int64_t files_in(std::string_view message);
 

@@ -105,6 +105,41 @@ std::string take_back_begun(std::vector<Row>& rows) {
   return id;
 }
 
+// Returns whether the row `part` has a further part of the message of `row`: it is the entry <id>.2, or .3, of <id>,
+// and both are of one response.
+bool is_part(const Row& row, const Row& part) {
+  const bool is_named = part.id.size() > row.id.size() && part.id.starts_with(row.id) && part.id[row.id.size()] == '.';
+  if (!is_named || row.entry.role != Role::assistant || part.entry.role != Role::assistant ||
+      !row.entry.content.starts_with('[') || !part.entry.content.starts_with('['))
+    return false;
+  const std::string response = json::string_at(row.entry.message, "responseId").value_or("");
+  return !response.empty() && json::string_at(part.entry.message, "responseId") == response;
+}
+
+// Puts further parts of a message behind those that the row before shows, unless another message stands between.
+// Returns whether it did. Their tokens stay those of two entries, as a Meter counts them.
+bool join_part(Rows& rows, const Row& part) {
+  if (rows.all.empty() || !is_part(rows.all.back(), part)) return false;
+  Row& row = rows.all.back();
+  std::string content = "[";
+  for (const std::string_view list : {row.entry.content, part.entry.content})
+    for (const std::string_view one : json::elements(list)) content.append(content.size() > 1 ? "," : "").append(one);
+  json::Edit edit{.set = {{"content", content + "]"}}};
+  if (const auto stop = json::find(part.entry.message, "stopReason"))
+    edit.set.push_back({"stopReason", std::string(*stop)});
+  const std::int64_t tokens = row.entry.tokens + part.entry.tokens;
+  auto usage = row.entry.usage;
+  if (usage && usage->used != 0)
+    usage->used = policy::add_counted(usage->used, part.entry.tokens);
+  else
+    usage = part.entry.usage;
+  rows.replace(row, json::apply(row.entry.message, edit));
+  row.entry.tokens = tokens;
+  row.entry.usage = usage;
+  row.part_ids.push_back(part.id);
+  return true;
+}
+
 // Returns whether words begin there that are to be answered: a person's, or, behind an answer, a program's.
 bool begins_question(const std::vector<Row>& rows, std::size_t at) {
   const Entry& entry = rows[at].entry;
@@ -178,6 +213,7 @@ bool begins_turn(const std::vector<Row>& rows, std::size_t at) {
 void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std::vector<Repaired>& repaired,
               bool all) {
   rows.all.reserve(rows.all.size() + lines.size());
+  std::vector<Row> blank;  // a message that says nothing, such as thinking, until its further parts
   for (const Line& line : lines) {
     Row row{.id = line.id,
             .seq = line.seq,
@@ -201,6 +237,8 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std
     }
     if (row.entry.fit == Fit::left_out) {
       repaired.push_back({.entry_id = line.id, .why = "blank_message"});
+      if (!blank.empty() && !is_part(blank.front(), row)) blank.clear();
+      blank.push_back(std::move(row));
       continue;
     }
     if (row.entry.fit == Fit::mended) repaired.push_back({.entry_id = line.id, .why = "blank_text"});
@@ -210,7 +248,14 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std
       rows.replace(row, mended(row.entry));
       row.entry.status = status;  // that of the text as it was
     }
-    rows.all.push_back(std::move(row));
+    if (!all && !blank.empty() && is_part(blank.front(), row)) {
+      for (Row& part : blank) {
+        std::erase_if(repaired, [&part](const Repaired& one) { return one.entry_id == part.id; });
+        if (!join_part(rows, part)) rows.all.push_back(std::move(part));
+      }
+    }
+    blank.clear();
+    if (all || !join_part(rows, row)) rows.all.push_back(std::move(row));
   }
 }
 
@@ -222,7 +267,9 @@ Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired) 
 }
 
 std::string to_json(const Row& row) {
-  const std::string ids = row.id.empty() ? "[]" : "[" + json::quote(row.id) + "]";
+  std::string ids = row.id.empty() ? "[" : "[" + json::quote(row.id);
+  for (const std::string& part : row.part_ids) ids.append(",").append(json::quote(part));
+  ids += ']';
   const Entry& entry = row.entry;
   if (entry.marked) {
     json::Edit shown{.set = {{"entryIds", ids}}};

@@ -54,9 +54,10 @@ struct Conversation {
 };
 
 struct Row {
-  std::string id{};       // of its entry; empty: the view made it
-  std::uint64_t seq = 0;  // of its entry; of a made result that of the call's
-  std::uint64_t at = 0;   // Line::at
+  std::string id{};                     // of its entry; empty: the view made it
+  std::vector<std::string> part_ids{};  // of the entries with its further parts (<id>.2, …)
+  std::uint64_t seq = 0;                // of its entry; of a made result that of the call's
+  std::uint64_t at = 0;                 // Line::at
   Entry entry{};
   bool counts_usage = true;
   bool aside = false;     // no model is shown it: calls and results are matched across it

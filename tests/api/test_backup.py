@@ -173,7 +173,7 @@ class Backup(BackupCase):
                     self.assertLessEqual(entry["rev"], head, key)
                     transcript = store.with_name(entry["sessionId"] + ".jsonl")
                     there = len(transcript.read_bytes().splitlines()) - 1 if transcript.exists() else 0
-                    self.assertEqual(there, entry.get("messageCount", 0), key)
+                    self.assertEqual(there, entry.get("entryCount", 0), key)
         restored = self.spawn(state=state)
         self.ok(restored.client(token=daemon.admin_token).get("/readyz"), 200)
 

@@ -91,7 +91,7 @@ class Degraded(Case):
         self.assertIn("doctor --repair", told[0]["advice"])
         self.say("agent:other:d:a", "goes on", agent="other", api=api)
         self.ok(api.post("/v1/admin/checkpoint"), 200)
-        self.assertFalse(folder.exists())
+        self.assertEqual(list((folder / "sessions").iterdir()) if folder.exists() else [], [])
 
     def test_an_agents_folder_gone_at_the_start_is_not_made_and_is_served_when_it_is_back(self):
         for mode, stop in (("own", "stopped"), ("own", "killed"), ("shared", "stopped"), ("shared", "killed")):
@@ -115,6 +115,57 @@ class Degraded(Case):
                 self.assertEqual(self.events(daemon, api, before, "session.deleted"), [])
                 self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a", "last", "more"])
 
+    def test_an_agents_folder_that_is_empty_at_the_start_is_as_one_that_is_gone(self):
+        for mode, stop in (("own", "stopped"), ("own", "killed"), ("shared", "stopped"), ("shared", "killed")):
+            with self.subTest(mode=mode, stop=stop):
+                daemon, api = self.prepared({"store": {"mode": mode}})
+                folder, away = daemon.agent_dir(), daemon.home / "away"
+                self.say("agent:main:d:a", "last", api=api)  # killed, the journal has it beyond CHECKPOINT
+                daemon.kill9() if stop == "killed" else daemon.stop()
+                folder.rename(away)
+                folder.mkdir()  # where a volume is not mounted
+                daemon.start()
+                self.check_folder_gone(daemon, api)
+                daemon.restart()
+                self.check_folder_gone(daemon, api)
+                self.assertEqual(list(folder.iterdir()), [])
+                folder.rmdir()
+                away.rename(folder)
+                eventually(lambda api=api: api.get("/v1/agents/main/sessions").status == 200, what="the agent, served")
+                eventually(lambda api=api, f=folder: not self.told(api, str(f), "degraded"), what="nothing is degraded")
+                self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a", "last"])
+                self.assertEqual(self.say("agent:main:d:a", "more", api=api)["firstSeq"], 2)
+
+    def test_a_transcript_that_is_missing_is_named_though_a_stream_of_its_session_is_there(self):
+        daemon = self.spawn()
+        api = daemon.client()
+        made = self.new(api=api)
+        self.say(made["key"], "said", api=api)
+        self.ok(api.post(S(made["key"], "main", "streams/memoryEvents"), {"event": "saved"}), 201)
+        daemon.stop()
+        (daemon.agent_dir() / (made["sessionId"] + ".jsonl")).unlink()
+        api = daemon.start().client()
+        api.get(S(made["key"]))
+        eventually(lambda: made["sessionId"] in str(self.told(api, "is missing", "degraded")))
+
+    def test_a_transcript_that_is_missing_is_named_until_it_is_back(self):
+        for mode in ("own", "shared"):
+            with self.subTest(mode):
+                daemon, api = self.prepared({"store": {"mode": mode}})
+                topic = self.new("agent:main:d:topic", api=api)
+                self.ok(api.post(S(topic["key"], "main", "messages") + "?topic=t", {"role": "user", "text": "x"}), 201)
+                path = daemon.agent_dir() / f"{api.get(S('agent:main:d:a')).json['sessionId']}.jsonl"
+                daemon.stop()
+                path.rename(daemon.home / "away")
+                daemon.start()
+                self.assertEqual(self.keys(api), [*self.all_keys(), "agent:main:d:topic"])
+                told = self.told(api, "is missing", "degraded")
+                self.assertEqual(len(told), 1, told)
+                self.assertTrue(told[0].startswith(f"{path} is missing: session agent:main:d:a has 1 messages"), told)
+                (daemon.home / "away").rename(path)
+                self.assertEqual(self.told(api, "is missing", "degraded"), [])
+                self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
+
     def check_repair(self, take_away):
         daemon, api = self.prepared()
         daemon.stop()
@@ -133,6 +184,13 @@ class Degraded(Case):
         _, api = self.check_repair(take_away)
         self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
         self.assertEqual(self.say("agent:main:d:a", "more", api=api)["firstSeq"], 1)
+
+    def test_the_doctor_rebuilds_a_folder_that_is_empty(self):
+        def take_away(daemon):
+            shutil.rmtree(daemon.agent_dir())
+            daemon.agent_dir().mkdir()
+        _, api = self.check_repair(take_away)
+        self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
 
     def test_the_doctor_rebuilds_a_folder_without_earlier_generations(self):
         def take_away(daemon):

@@ -231,6 +231,30 @@ class Bounded(Case):
         self.ok(self.api.post(ALL, {"key": "agent:main:moved:last", "ephemeral": True}), 201)
         self.ok(self.api.delete(S("agent:main:moved:last")), 204)
 
+    def test_approvals_and_partial_texts_take_room(self):
+        keys = [f"agent:main:busy:{n}" for n in range(2)]
+        with self.api.stream("/v1/events?types=session.deleted") as stream:
+            stream.wait_type("stream.hello")
+            for key in keys:
+                self.ok(self.api.post(ALL, {"key": key, "ephemeral": True}), 201)
+                run = self.ok(self.api.post(S(key, "main", "runs"), {}), 201)
+                asks = {"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "ls", "args": {"a": "x" * 9_000}}
+                for n in range(4):
+                    self.ok(self.api.post(S(key, "main", "approvals"), {**asks, "callId": f"c{n}"}), 201)
+                time.sleep(0.01)  # so that each is older than the next: updatedAt has milliseconds
+            event = stream.wait_type("session.deleted")
+        self.assertEqual((event.data["key"], event.data["data"]["reason"]), (keys[0], "ephemeralBytes"))
+        more = {**asks, "callId": "more", "args": {"a": "x" * 20_000}}
+        self.problem(self.api.post(S(keys[1], "main", "approvals"), more), 507, "storage_full")
+        said = {"fence": asks["fence"], "events": [{"type": "step.started", "step": 1},
+                                                   {"type": "text.delta", "text": "x" * 20_000},
+                                                   {"type": "step.finished", "step": 1}]}
+        self.problem(self.api.post(S(keys[1], "main", "runs", run["runId"], "events"), said), 507, "storage_full")
+        self.ok(self.api.delete(S(keys[1])), 204)  # its room is free again
+        self.ok(self.api.post(ALL, {"key": keys[1], "ephemeral": True}), 201)
+        self.say(keys[1], "x" * 40_000)
+        self.ok(self.api.delete(S(keys[1])), 204)
+
     def test_the_oldest_goes(self):
         keys = [f"agent:main:room:{n}" for n in range(4)]
         with self.api.stream("/v1/events?types=session.deleted") as stream:

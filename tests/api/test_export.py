@@ -66,6 +66,51 @@ class Exporting(Case):
         self.assertEqual(made["messages"], record["messages"])
         self.assertEqual([m["role"] for m in made["history"][:4]], ["system", "user", "assistant", "tool"])
 
+    def stream(self, api, key, name):
+        told, after = [], -1
+        while after is not None:
+            page = self.ok(api.get(S(key, "main", "streams", name) + f"?limit=200&after={after}"), 200)
+            told += [row["data"] for row in page["data"]]
+            after = page["page"]["nextAfter"] if page["page"]["hasMore"] else None
+        return told
+
+    def test_a_record_has_the_snapshots_and_streams_of_a_living_session(self):
+        key = self.new(name="n", cwd="/w", systemPrompt="be kind", backgroundTasks=[{"id": "t"}])["key"]
+        self.say(key, "hi")
+        schemas = [{"name": "ls", "about": "x" * 2_000}]  # a blob has it
+        self.ok(self.api.put(S(key, "main", "snapshots", "toolSchemas"), schemas), 200)
+        streams = {"memoryEvents": [{"n": n, "text": "é" * 40_000} for n in range(15)], "backgroundTaskEvents": [{"delta": "wo"}]}
+        for name, entries in streams.items():
+            self.ok(self.api.post(S(key, "main", "streams", name), {"entries": entries}), 201)
+        once = self.document(key, "robota")
+        record = json.loads(once)
+        self.assertEqual({name: record.get(name) for name in ("systemPrompt", "toolSchemas", "backgroundTasks", *streams)},
+                         {"systemPrompt": "be kind", "toolSchemas": schemas, "backgroundTasks": [{"id": "t"}], **streams})
+        self.assertNotIn("usedMemoryReferences", record)
+        other, session_id = self.spawn().client(), record["id"]
+        for query in ("", "&ifExists=replace"):
+            self.take_in(once, "robota", other, query=query)
+            for name in ("systemPrompt", "toolSchemas", "backgroundTasks"):
+                self.assertEqual(self.ok(other.get(S(session_id, "main", "snapshots", name)), 200), record[name])
+            for name, entries in streams.items():
+                self.assertEqual(self.stream(other, session_id, name), entries)
+            made = json.loads(self.document(session_id, "robota", api=other))
+            self.assertEqual({**made, "updatedAt": query or record["updatedAt"]}, {**record, "updatedAt": query or made["updatedAt"]},
+                             "a session that is replaced was changed now")
+        self.ok(other.post(S(session_id, "main", "streams", "memoryEvents"), {"n": "last"}), 201)
+        self.ok(other.delete(S(session_id, "main", "snapshots", "systemPrompt")), 204)
+        later = json.loads(self.document(session_id, "robota", api=other))
+        self.assertEqual((later["memoryEvents"][-1], "systemPrompt" in later), ({"n": "last"}, False))
+        self.assertNotIn("memoryEvents", json.loads(self.document(session_id, "robota", api=other, query="&topic=42")))
+
+    def test_what_is_no_list_of_a_stream_stays_in_the_record(self):
+        record = {"id": "r" + uid(), "cwd": "/w", "createdAt": "2025-01-04T14:32:15.000Z", "updatedAt": "2025-01-04T14:32:15.000Z",
+                  "messages": [], "history": [], "systemPrompt": None, "memoryEvents": [1], "usedMemoryReferences": {}, "backgroundTaskEvents": []}
+        self.take_in(record, "robota")
+        self.assertEqual(json.loads(self.document(record["id"], "robota")), record)
+        self.ok(self.api.post(S(record["id"], "main", "streams", "memoryEvents"), {"n": 1}), 201)
+        self.assertEqual(json.loads(self.document(record["id"], "robota")), {**record, "memoryEvents": [{"n": 1}]})
+
     def test_a_manager_session_with_ten_files_comes_back(self):
         def document(files):
             return {"id": "m" + uid(), "workerId": "w", "workspaceId": "x", "name": "n", "messages": [

@@ -336,6 +336,25 @@ class Purges(Case):
             self.assertEqual(self.texts(key), ["new"])
         self.assertEqual(new.json["duplicate"], True)
 
+    def test_a_start_between_a_purge_and_what_is_told_again(self):
+        message = {"channel": "slack", "chatType": "direct", "peer": "U" + uid(8), "messageId": "m1", "text": "old"}
+        old = self.inbound(**message)
+        key = old["sessionKey"]
+        entries = {"entries": [{"type": "message", "id": "e1", "message": {"role": "user", "content": "added"}}]}
+        again = {"idempotency_key": "k" + uid()}
+        other = {"idempotency_key": "k" + uid()}
+        self.ok(self.post_to(key, entries, **again), 201)
+        self.ok(self.post_to(key, {"role": "user", "text": "old body"}, **other), 201)
+        self.ok(self.api.delete(S(key) + "?purge=true"), 204)
+        self.ok(self.api.put(S(key), {"sessionId": old["sessionId"]}), 201)
+        self.daemon.restart(kill=True)
+        self.ok(self.api.post("/v1/inbound", message), 200, 201)
+        self.daemon.restart(kill=True)
+        for _ in range(2):
+            self.ok(self.post_to(key, entries, **again), 201)
+            self.ok(self.post_to(key, {"role": "user", "text": "new body"}, **other), 201)
+        self.assertEqual(self.texts(key), ["old", "added", "new body"])
+
     def test_deliveries_of_a_purged_session_are_not_those_of_the_next_one(self):
         key = "agent:main:slack:direct:u" + uid()
         channel = "c" + uid(6)
@@ -673,12 +692,16 @@ class KeysOfOpenClaw(Case):
             self.ok(api.post(S(key, "main", "restore"), {}), 200, 201)
             self.assertEqual(self.texts(key, api=api), ["valuable"])
 
-    def test_a_thread_that_openclaw_made_is_served_from_its_file_also_behind_a_reset(self):
-        key, thread = "agent:main:slack:channel:c1:thread:1700000001.000100", "1700000001.000100"
+    def test_what_openclaw_keeps_in_a_topics_file_is_served_from_it_also_behind_a_reset(self):
+        thread = "1700000001.000100"
+        self.served_from_its_file(f"agent:main:slack:channel:c1:thread:{thread}", thread, channel="slack", peer="c1", threadId=thread)
+        self.served_from_its_file("agent:main:discord:channel:998877", "998877", channel="discord", peer="998877")
+
+    def served_from_its_file(self, key, name, peer, **at):
         daemon = self.spawn(self.config, start=False)
         folder = daemon.agent_dir()
         folder.mkdir(parents=True)
-        own = folder / f"s-1-topic-{thread}.jsonl"
+        own = folder / f"s-1-topic-{name}.jsonl"
         own.write_text('{"type":"session","version":3,"id":"s-1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n' + line("asked in the thread"))
         (folder / "sessions.json").write_text(json.dumps(
             {key: {"sessionId": "s-1", "updatedAt": int(time.time() * 1000), "sessionFile": str(own)}}))
@@ -686,10 +709,10 @@ class KeysOfOpenClaw(Case):
         def said(query=""):
             return self.texts(key, api=api, query="view=chat" + query)
         self.assertEqual(said(), ["asked in the thread"])
-        told = self.told(api, "c1", channel="slack", threadId=thread, text="and now?", messageId="m1")
+        told = self.told(api, peer, **at, text="and now?", messageId="m1")
         self.assertEqual((told["sessionId"], told["created"]), ("s-1", False))
         self.assertEqual(said(), ["asked in the thread", "and now?"])
-        self.ok(api.post("/v1/inbound/edits", {"channel": "slack", "peer": "c1", "messageId": "m1", "text": "and then?"}), 201)
+        self.ok(api.post("/v1/inbound/edits", {"channel": at["channel"], "peer": peer, "messageId": "m1", "text": "and then?"}), 201)
         self.assertEqual(said(), ["asked in the thread", "and then?"])
         self.assertEqual(self.ok(api.get(S(key, "main", "topics")))["data"], [])
         reset = self.ok(api.post(S(key, "main", "reset"), {}), 200)
@@ -699,7 +722,7 @@ class KeysOfOpenClaw(Case):
         self.assertEqual(said(f"&archive={archive}"), ["asked in the thread", "and then?"])
         daemon.restart(kill=True)
         api = daemon.client()
-        self.told(api, "c1", channel="slack", threadId=thread, text="anew")
+        self.told(api, peer, **at, text="anew")
         self.assertEqual(self.texts(key, api=api), ["anew"])
         eventually(lambda: "anew" in (folder / f"{reset['sessionId']}.jsonl").read_text())
 
@@ -709,6 +732,7 @@ class KeysOfOpenClaw(Case):
         made = self.told(api, "c1", channel="slack", threadId="17.5")
         entry = self.ok(api.get(S(made["sessionKey"])))
         self.assertEqual(entry["sessionFile"], str(daemon.agent_dir() / f"{made['sessionId']}.jsonl"))
+        self.assertIn("sessionFile", self.ok(api.get(S(self.told(api, "998877", channel="discord")["sessionKey"]))))
         self.assertNotIn("sessionFile", self.ok(api.get(S(self.told(api, "c1", channel="slack")["sessionKey"]))))
         own = self.spawn().client()
         self.assertNotIn("sessionFile", self.ok(own.get(S(self.told(own, "c1", channel="slack", threadId="17.5")["sessionKey"]))))

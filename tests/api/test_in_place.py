@@ -131,6 +131,7 @@ class InPlace(Case):
         daemon, api = self.prepared(damageAfterMs=50)
         stream = self.stream(api)
         end = self.begin()
+        self.label(api)  # has it looked at: a store that is still open is, when somebody asks
         stream.wait_type("store.repaired")
         self.ok(api.patch(S("agent:main:d:a"), {"label": "ours"}), 200)
         self.new("agent:main:d:later", api=api)

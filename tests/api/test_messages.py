@@ -26,6 +26,43 @@ class Append(Case):
         self.assertIsInstance(message["timestamp"], int)
         self.assertRegex(message["id"], r"^[0-9a-f-]{8,36}$")
 
+    def test_a_long_one_is_stored_as_a_short_one_is(self):
+        """Long ones are read on a disk thread."""
+        forms = [
+            lambda n: {"role": "user", "content": "x", **{f"k{i}": 1 for i in range(n)}},
+            lambda n: {"role": "user", "content": [{"type": "text", "text": "a\u2028\u00fc"}] * n},
+            lambda n: {"role": "assistant", "content": [{"type": "toolCall", "id": f"c{i}", "name": "ls", "arguments": {}} for i in range(n)],
+                       "usage": {"input": 3, "output": 4}},
+            lambda n: {"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "b"}] * n, "seq": 3}},
+            lambda n: {"type": "custom", "customType": "x", "data": [{"a": 1}] * n},
+            lambda n: {"entries": [{"role": "user", "text": "one"}, {"role": "assistant", "content": "y" * 10 * n}]},
+        ]
+        fields = ("messageCount", "usageTotals", "firstMessage")
+        for number, form in enumerate(forms):
+            with self.subTest(number):
+                shown = []
+                for n in (2, 20_000):
+                    key = self.new()["key"]
+                    body = self.ok(self.post(key, form(n)), 201)
+                    rows = self.messages(key)
+                    given = form(n)
+                    for row, entry in zip(rows, given.get("entries", [given]), strict=True):
+                        message = {**entry.get("message", entry)}
+                        for name in ("text", "seq"):
+                            message.pop(name, None)
+                        self.assertEqual({name: row[name] for name in message}, message)
+                    session = self.ok(self.api.get(S(key)), 200)
+                    shown.append((body["firstSeq"], body["lastSeq"], [session.get(name) for name in fields]))
+                    raw = [row["line"] for row in self.messages(key, query="view=raw")]
+                    self.assertEqual([line.get("type") for line in raw], [row["type"] for row in rows])
+                if number not in (1,):
+                    self.assertEqual(shown[0], shown[1])
+        for body in ('{"role":"user","content":"x","a":1,"a":2,"b":"' + "x" * 100_000 + '"}',
+                     '{"role":"user","content":"' + "x" * 100_000):
+            self.problem(self.post(key, body.encode(), headers={"Content-Type": "application/json"}), 400, "bad_request")
+        for entry in ({"role": "user", "content": ["x" * 100_000]}, {"role": "user", "id": "", "text": "x" * 100_000}):
+            self.problem(self.post(key, entry), 422)
+
     def test_full_entry(self):
         key = self.new()["key"]
         entry = {"type": "message", "id": "e." + uid(), "timestamp": "2026-01-02T03:04:05.678Z",

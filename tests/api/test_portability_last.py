@@ -1,6 +1,8 @@
 """Which session was used last: per agent and per client, after deletions, kills and for tokens that see a part."""
 
 from harness.case import Case, S, uid
+from harness.sessiond import eventually
+from test_locks import held
 
 LAST = "/v1/agents/{}/sessions/-/last"
 
@@ -78,6 +80,24 @@ class Last(LastCase):
             self.ok(self.api.delete(S(key, self.agent)), 204)
         self.daemon.checkpoint()
         self.assertFalse(file.exists())
+
+    def test_the_file_follows_while_the_store_is_locked_and_over_a_kill(self):
+        daemon = self.spawn()
+        self.api = daemon.client()  # of this test alone
+        a, b = self.make(), self.make()
+        daemon.checkpoint()
+        file = daemon.agent_dir(self.agent).parent / "last_session"
+        ids = {key: self.ok(self.api.get(S(key, self.agent)))["sessionId"] for key in (a, b)}
+        store = daemon.agent_dir(self.agent) / "sessions.json"
+        with held(store):
+            for key in (a, b, a):
+                self.speak(key)
+                eventually(lambda: file.read_text() == ids[key], what="the file to name the session")
+            self.speak(b)
+            daemon.kill9()
+        file.write_text(ids[a])
+        daemon.start()
+        eventually(lambda: file.read_text() == ids[b], what="the file to name the session that was used before the kill")
 
     def test_the_book_is_gone_or_damaged(self):
         a, b = self.make(), self.make()

@@ -302,7 +302,7 @@ class Orphans(Kept):
         session = self.ok(self.a.get(S("agent:main:recovered:old-1")), 200)
         base = 1577934245000  # 2020-01-02T03:04:05Z
         self.assertEqual({name: session.get(name) for name in ("sessionId", "createdAt", "updatedAt", "name", "messageCount", "firstMessage")},
-                         {"sessionId": "Old-1", "createdAt": base, "updatedAt": base + 3000, "name": "A name", "messageCount": 3,
+                         {"sessionId": "Old-1", "createdAt": base, "updatedAt": base + 3000, "name": "A name", "messageCount": 2,
                           "firstMessage": "what is " + "é" * 192})
         self.assertEqual(self.reindex(adopt=True), {"count": 0, "data": []})
         self.assertEqual(self.reindex()["count"], 0)
@@ -313,6 +313,21 @@ class Orphans(Kept):
         self.restart()
         self.assertEqual(self.texts("agent:main:recovered:old-2", api=self.a)[-1], "more")
         self.assertEqual(self.reindex()["count"], 0)
+
+    def test_a_folder_of_transcripts_without_an_index_is_named_and_offered(self):
+        daemon = self.d = self.spawn(start=False)
+        self.orphan("kept")
+        daemon.agent_dir().parent.rename(daemon.agent_dir().parent.with_name("old"))
+        self.orphan("s0")
+        (daemon.agent_dir() / "sessions.json").write_text("{}")
+        self.a = daemon.start().client()
+        named = eventually(lambda: self.ok(self.a.get("/readyz"), 200)["unindexed"], what="the folders to be listed")
+        self.assertEqual(named, ["old"])
+        viewer = daemon.client(daemon.token("admin", agents=["main"]))
+        self.assertNotIn("unindexed", viewer.get("/readyz").json)
+        self.assertEqual([o["sessionId"] for o in self.reindex(agent="old")["data"]], ["kept"])
+        self.assertEqual(self.reindex(agent="old", adopt=True)["count"], 1)
+        eventually(lambda: self.ok(self.a.get("/readyz"), 200)["unindexed"] == [], what="the folder to have an index")
 
     def test_one_that_cannot_be_adopted_keeps_none_of_the_others(self):
         daemon = self.d = self.spawn(start=False)
@@ -368,7 +383,8 @@ class Orphans(Kept):
             self.say("agent:main:recovered:late", "more", api=self.a)
             stream.wait_type("message.appended")
             self.assertEqual([event.type for event in stream.durable], ["session.created", "topic.created", "message.appended"])
-        self.assertEqual(self.ok(self.a.get(S("agent:main:recovered:late")), 200)["messageCount"], 7)
+        session = self.ok(self.a.get(S("agent:main:recovered:late")), 200)
+        self.assertEqual((session["messageCount"], session["entryCount"]), (5, 7))
 
     def test_odd_transcripts_are_adopted_too(self):
         self.launch()

@@ -247,7 +247,7 @@ class RunOrder(RunsCase):
         self.ok(api.patch(S(key), {"queueCap": 1, "queueDrop": "old"}), 200)
         self.ok(api.post("/v1/inbound", {**said, "text": "two", "messageId": "m2"}), 201)
         self.ok(api.post("/v1/inbound/deletes", {"channel": "chat", "peer": peer, "messageId": "m2"}), 201)
-        self.assertEqual(self.entry(key, api=api)["messageCount"], len(self.messages(key, api=api)))
+        self.assertEqual(self.entry(key, api=api)["entryCount"], len(self.messages(key, api=api)))
         told = [event for event in self.of_type(key, "message.appended", api=api) if "inbound" in event]
         self.assertEqual([text_of(event["message"]) for event in told], ["one", "two"])
         again = self.ok(api.post("/v1/inbound", {**said, "text": "three", "messageId": "m3"}), 201)

@@ -1,11 +1,14 @@
 """Runs beside everything else that happens to a session: maintenance, releases, resets, other writers' leases."""
 
+import itertools
 import json
 import threading
 
 from harness.case import S, text_of, uid
+from harness.other_writer import Lock
 from harness.sessiond import eventually
 from runs_case import RunsCase
+from test_files import replace_store
 
 HALF = {"type": "text.delta", "text": "half an answer"}
 
@@ -85,6 +88,53 @@ class RunsBeside(RunsCase):
         self.tell(run, HALF, api=api)
         self.ok(api.delete(S(key, "main", "topics", "7")), 200, 204)
         self.assertEqual(self.said_in_files(daemon, run["sessionId"]), ["question", "half an answer"])
+
+    def test_another_program_that_takes_a_session_leaves_the_words_of_its_run(self):
+        changes = {
+            "reset": lambda store, key: store[key].update(sessionId="theirs-" + uid(), updatedAt=store[key]["updatedAt"] + 1),
+            "delete": lambda store, key: store.pop(key),
+        }
+        for mode in ("own", "shared"):
+            daemon = self.spawn({"store": {"mode": mode}})
+            api = daemon.client()
+            for (name, change), stopped, is_moved in itertools.product(changes.items(), (False, True), (False, True)):
+                with self.subTest(f"{mode} {name} {'while stopped' if stopped else ''} {'file moved' if is_moved else ''}"):
+                    key = self.new(api=api)["key"]
+                    run = self.start(key, "question", api=api)
+                    self.tell(run, {"type": "step.started", "step": 1}, HALF, api=api)
+                    store = daemon.sessions_json()
+                    file = daemon.agent_dir() / (run["sessionId"] + ".jsonl")
+                    if stopped:
+                        daemon.stop()
+                    change(store, key)
+                    if is_moved:
+                        file.rename(file.with_name(file.name + ".moved"))
+                    replace_store(daemon.agent_dir() / "sessions.json", store)
+                    if stopped:
+                        daemon.start()
+                        api = daemon.client()
+                    there = lambda: api.get(S(key), cache_control="no-cache")  # noqa: E731
+                    eventually(lambda: there().json.get("sessionId") != run["sessionId"])
+                    events = self.ok(api.get("/v1/events?poll=1&replay=1000&types=run.finished"), 200)["data"]
+                    self.assertEqual([e["data"]["status"] for e in events if e["key"] == key], ["interrupted"])
+                    said = self.said_in_files(daemon, run["sessionId"])
+                    self.assertEqual(said, ["question"] + ["half an answer"] * (not is_moved))
+                    self.assertEqual(file.exists(), not is_moved)
+
+    def test_a_locked_transcript_of_a_session_that_is_taken_makes_nobody_wait_and_gets_the_words_later(self):
+        daemon = self.spawn({"store": {"mode": "shared"}})
+        api = daemon.client()
+        other = self.new(api=api)["key"]
+        key = self.new(api=api)["key"]
+        run = self.start(key, "question", api=api)
+        self.tell(run, {"type": "step.started", "step": 1}, HALF, api=api)
+        store = daemon.sessions_json()
+        with Lock(daemon.agent_dir() / (run["sessionId"] + ".jsonl")):
+            del store[key]
+            replace_store(daemon.agent_dir() / "sessions.json", store)
+            eventually(lambda: api.get(S(key), cache_control="no-cache").status == 404)
+            self.ok(api.get(S(other), cache_control="no-cache"), 200)
+        eventually(lambda: self.said_in_files(daemon, run["sessionId"]) == ["question", "half an answer"])
 
     def test_text_that_a_call_just_stored_is_kept_once(self):
         key = self.make()

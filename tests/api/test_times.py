@@ -55,7 +55,7 @@ class Range(Case):
         names = ("inputTokens", "outputTokens", "totalTokens", "messageCount", "compactionCount")
         key = "agent:main:slack:direct:u"
         (daemon.agent_dir() / "sessions.json").write_text(json.dumps(
-            {key: {"sessionId": "s-1", "updatedAt": 1, **dict.fromkeys(names, 2 ** 63 - 1), "totalTokens": 10 ** 25}}))
+            {key: {"sessionId": "s-1", "updatedAt": 1, **dict.fromkeys((*names, "entryCount"), 2 ** 63 - 1), "totalTokens": 10 ** 25}}))
         api = daemon.start().client()
         self.ok(api.post(S(key, "main", "messages"), {"entries": [
             {"role": "assistant", "text": "a", "usage": {"input": 5, "output": 5}},

@@ -19,7 +19,7 @@ OWN = REPO / "tests" / "data"
 SHARED = REPO.parent / "shared" / "data" / "openclaw"
 ARCHIVED = re.compile(r"^(?P<id>.+?)(?:-topic-(?P<topic>.+?))?\.jsonl\.(?:reset|deleted)\.")
 # What an append or a patch of `label` may move in an entry; everything else keeps its bytes.
-MOVED = {"updatedAt", "lastInteractionAt", "messageCount", "rev", "label", "inputTokens", "outputTokens", "totalTokens",
+MOVED = {"updatedAt", "lastInteractionAt", "messageCount", "entryCount", "rev", "label", "inputTokens", "outputTokens", "totalTokens",
          "archivedAt"}
 # What a reset may change or clear.
 RESET = MOVED | {"sessionId", "sessionFile", "sessionStartedAt", "createdAt", "sdkSessionId", "cliSessionIds",

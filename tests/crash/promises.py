@@ -172,7 +172,7 @@ class Promises:
                 entry = sessions.setdefault(key, {})
                 entry["sessionId"] = session
                 change = event.data["data"].get("set", {})
-                entry.update({name: change[name] for name in ("x-patch", "messageCount") if name in change})
+                entry.update({name: change[name] for name in ("x-patch", "messageCount", "entryCount") if name in change})
         path = daemon.agent_dir() / "sessions.json"
         store = json.loads(path.read_bytes()) if path.exists() else {}
         if set(store) != set(sessions):

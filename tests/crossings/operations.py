@@ -28,8 +28,6 @@ class Operation:
     refused: dict = field(default_factory=dict)  # state: code; the state stays as it was
     stays: tuple = ()            # states that the operation passes by
     texts_of: dict = field(default_factory=dict)  # state: another place
-    # What a run has said and not yet stored goes: another program's change does not wait for the transcript's end.
-    drops_partial: bool = False
 
 
 def reset(scene):
@@ -183,7 +181,7 @@ OPERATIONS = {
     "by_age": Operation(by_age, "kept", stays=BUSY, refused={"lent_lock": "lock_timeout"}),
     "by_count": Operation(by_count, "kept", stays=BUSY, refused={"lent_lock": "lock_timeout"}),
     "by_disk": Operation(by_disk, "gone", stays=BUSY, refused={"lent_lock": "lock_timeout"}),
-    "foreign_delete": Operation(foreign_delete, "file", stays=("ephemeral",), drops_partial=True),
-    "foreign_reset": Operation(foreign_reset, "file", stays=("ephemeral",), drops_partial=True),
+    "foreign_delete": Operation(foreign_delete, "file", stays=("ephemeral",)),
+    "foreign_reset": Operation(foreign_reset, "file", stays=("ephemeral",)),
     "kill9": Operation(kill9, "here", runs="go on", texts_of=IN_MEMORY),
 }

@@ -317,6 +317,7 @@ TEST_CASE("what a reset keeps") {
                             "systemPromptReport",
                             "compactionCount",
                             "messageCount",
+                            "entryCount",
                             "authProfileOverrideCompactionCount",
                             "systemSent",
                             "abortedLastRun",

@@ -342,3 +342,18 @@ TEST_CASE("linear: what begins like one again and again") {
     CHECK(!count(piece));
   }
 }
+
+TEST_CASE("linear: the end of a text that may be the beginning of one again and again") {
+  const auto steps_of = [](std::string_view piece, std::string_view end, std::size_t size) {
+    std::size_t steps = 0;
+    begun_secret(times(size, piece) + std::string(end), &steps);
+    return steps;
+  };
+  for (const char* piece : {"/eyJ.", "/eyJa", ".sk-ant-", "-sk-", "/sdt_", "/xoxb-", ".MTIz", "123456:AA", "/sd_abcd_",
+                            "/SG.", "/AKIA", "/glpat-", "/hooks.slack.com/services/"})
+    for (const char* end : {"", "/", ".", ":", "-"}) {
+      CAPTURE(piece);
+      CAPTURE(end);
+      CHECK(steps_of(piece, end, 3'600) < 5 * steps_of(piece, end, 900));
+    }
+}

@@ -101,3 +101,11 @@ TEST_CASE("counters end at 2^53") {
   CHECK(add_counted(most_counted, most_counted) == most_counted);
   CHECK(add_counted(1, 2) == 3);
 }
+
+TEST_CASE("a sum of 2^53 in a stored entry is not a sum") {
+  const auto read = [](std::string_view raw) { return read_totals(raw).value(); };
+  CHECK(read(R"({"input":3,"output":4,"total":9007199254740992})") == UsageTotals{3, 4, 7});
+  CHECK(read(R"({"input":9007199254740992,"output":4,"total":9007199254740993})") == UsageTotals{0, 4, 4});
+  CHECK(read(R"({"input":3,"output":1e400,"total":10})") == UsageTotals{3, 0, 10});
+  CHECK(read(R"({"input":3,"output":4,"total":9007199254740991})") == UsageTotals{3, 4, most_counted - 1});
+}

@@ -118,7 +118,7 @@ TEST_CASE("a transcript of which nothing but the number of its entries is known"
   CHECK(entry_type(lines[3]) == "unreadable");
 }
 
-TEST_CASE("no file is made in a folder that is to stay absent, until it is there") {
+TEST_CASE("no file is made in a folder that is to stay absent, until it holds sessions") {
   TempDir dir;
   TranscriptWriter writer(dir.path());
   writer.keep_absent("agents/main/", dir.path() / "agents/main");
@@ -128,7 +128,12 @@ TEST_CASE("no file is made in a folder that is to stay absent, until it is there
   CHECK(writer.stuck().contains("agents/main/s1.jsonl"));
   CHECK_FALSE(std::filesystem::exists(dir.path() / "agents/main"));
   CHECK(std::filesystem::exists(dir.path() / "agents/other/s1.jsonl"));
-  SUBCASE("somebody makes it") { REQUIRE(store::make_dirs(dir.path() / "agents/main")); }
+  SUBCASE("somebody makes it, with a store in it") {
+    REQUIRE(store::make_dirs(dir.path() / "agents/main"));
+    REQUIRE(writer.flush());
+    CHECK(writer.stuck().contains("agents/main/s1.jsonl"));  // it is empty
+    REQUIRE(store::replace_file(dir.path() / "agents/main/sessions.json", "{}"));
+  }
   SUBCASE("it may be made") { writer.make_again(dir.path() / "agents/main"); }
   REQUIRE(writer.flush());
   CHECK(writer.stuck().empty());

@@ -113,6 +113,11 @@ TEST_CASE("which file a transcript is") {
   CHECK(file(thread, R"({"sessionId":"s","sessionFile":"/x/s-topic-17.5.jsonl"})") == "s-topic-17.5.jsonl");
   CHECK(file(thread, R"({"sessionId":"s","sessionFile":"/x/s-topic-17.5.jsonl"})", "17.5") == "s-topic-17.5.jsonl");
   CHECK(file(thread, R"({"sessionId":"s","sessionFile":"/x/s-topic-17.5.jsonl"})", "other") == "s-topic-other.jsonl");
+  const std::string channel = "agent:main:discord:channel:998877";
+  CHECK(file(channel, R"({"sessionId":"s","sessionFile":"/x/s-topic-998877.jsonl"})") == "s-topic-998877.jsonl");
+  CHECK(file(channel, R"({"sessionId":"s","sessionFile":"/x/s-topic-8877.jsonl"})") == "s.jsonl");
+  CHECK(file("agent:main:main:thread:123:7", R"({"sessionId":"s","sessionFile":"s-topic-7.jsonl"})") ==
+        "s-topic-7.jsonl");
   CHECK(file("agent:main:x:thread:ab", R"({"sessionId":"s","sessionFile":"s-topic-Ab.jsonl"})") == "s-topic-Ab.jsonl");
   for (const std::string_view others : {"s-topic-18.jsonl", "t-topic-17.5.jsonl", "s-topic-.jsonl"}) {
     CAPTURE(others);

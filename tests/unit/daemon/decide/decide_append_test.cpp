@@ -228,14 +228,51 @@ TEST_CASE("usage and compactions are counted") {
   CHECK_FALSE(session.compaction_count);
   world.run(append({R"({"type":"compaction"})", R"({"type":"compaction"})"}));
   CHECK(session.compaction_count == 2);
-  CHECK(session.message_count == 7);
+  CHECK(session.message_count == 5);
+  CHECK(session.entry_count == 7);
 }
 
-TEST_CASE("a session that never counted begins with its transcript") {
+TEST_CASE("a session that was not counted, or by an older daemon, begins with what its transcript has") {
+  for (const char* entry :
+       {R"({"sessionId":"s","updatedAt":1})", R"({"sessionId":"s","updatedAt":1,"messageCount":9})"}) {
+    World world;
+    world.store(main_key, entry);
+    world.files["s.jsonl"] = R"({"type":"session"})"
+                             "\n"
+                             R"({"type":"message","id":"a","message":{"role":"user","content":"x"}})"
+                             "\n"
+                             R"({"type":"message","id":"b","message":{"role":"system","content":"x"}})"
+                             "\n"
+                             R"({"torn)";
+    world.run(append({hello}));
+    CHECK(world.session(main_key).message_count == 2);
+    CHECK(world.session(main_key).entry_count == 4);
+  }
+}
+
+TEST_CASE("events of an older daemon leave a session as that counted it") {
   World world;
-  world.store(main_key, R"({"sessionId":"s","updatedAt":1})");
-  world.files["s.jsonl"] = "{\"type\":\"session\"}\n{\"type\":\"message\",\"id\":\"a\"}\n{\"torn";
-  CHECK(at(at(world.run(append({hello})).events.at(0).data, "set"), "messageCount") == "3");
+  world.store(main_key, R"({"sessionId":"s","updatedAt":1,"rev":3,"messageCount":4})");
+  apply(world.state,
+        event_of(5, 6, journal::EventType::message_appended, main_key,
+                 R"({"set":{"updatedAt":6,"messageCount":5},"message":{"role":"user"}})", "s"),
+        Replay::yes);
+  CHECK(world.session(main_key).message_count == 5);
+  CHECK(world.session(main_key).entries() == 5);
+  CHECK_FALSE(world.session(main_key).entry_count);
+}
+
+TEST_CASE("counts that are put right keep the rev, and a replay does it again") {
+  constexpr const char* old = R"({"sessionId":"s","updatedAt":1,"rev":3,"messageCount":4})";
+  World world;
+  world.next_seq = 4;
+  world.store(main_key, old);
+  world.run(append({hello}));
+  CHECK(world.session(main_key).rev == 3);
+  AgentState again{"main"};
+  again.insert(main_key, raw(old));
+  for (const std::string& bytes : world.log) apply(again, *journal::parse_event(bytes), Replay::yes);
+  CHECK(picture(again) == picture(world.state));
 }
 
 TEST_CASE("time that went back moves nothing back") {

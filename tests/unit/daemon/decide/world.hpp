@@ -16,6 +16,7 @@
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/commands.hpp"
 #include "daemon/decide/foreign.hpp"
+#include "daemon/decide/steps.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
@@ -144,6 +145,15 @@ struct World {
       found[need.file] = on_disk[need.file];
       return;
     }
+    if (need.what == Need::What::counts) {
+      transcripts::Counts counts;
+      for (const std::string& file : counted_files(state, session(need.file)))
+        for (const std::string& line : entries(file))
+          counts.add({.messages = transcripts::is_message(line) ? 1 : 0, .entries = 1});
+      const Context now = context();
+      commit(decide_counts(state, session(need.file), counts, now));
+      return;
+    }
     const auto stored = entries(need.file);
     if (need.what == Need::What::transcript_end) {
       REQUIRE(state.transcripts.find(need.file) == nullptr);
@@ -161,6 +171,15 @@ struct World {
       auto hashes = std::make_shared<transcripts::IdSet>();
       for (const auto& line : stored) hashes->insert(transcripts::id_hash(json::string_at(line, "id").value_or("")));
       state.transcripts.find_or_add(need.file).ids = hashes;
+    } else if (need.what == Need::What::behind) {
+      transcripts::StoredLine& answer = fetched[behind_name(need.ids.front())];
+      answer = {.seq = stored.size(), .line = {}};
+      for (const std::string& text : stored) {
+        if (json::string_at(text, "id") == need.ids.front())
+          answer.line.clear();
+        else if (json::string_at(text, "type") == "message")
+          answer.line = text;
+      }
     } else {
       for (const std::string& id : need.ids) {
         const auto line =

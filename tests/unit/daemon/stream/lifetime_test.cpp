@@ -1,5 +1,6 @@
 // How long a stream lives and what it says meanwhile: keep-alives, tokens that lose their right, shutdown, clients that
 // hang up.
+#include "daemon/stream/frames.hpp"
 #include "store/json/raw_json.hpp"
 #include "tests/unit/daemon/stream/stream_fixture.hpp"
 
@@ -239,4 +240,49 @@ TEST_CASE("an operator closes one stream") {
   CHECK(!fixture.await(fixture.streams().close(all[0].id)));
   fixture.run_until([&] { return one->ended || two->ended; });
   CHECK(one->ended != two->ended);
+}
+
+TEST_CASE("clients that read nothing share the bytes of a long event") {
+  Fixture fixture;
+  std::vector<std::shared_ptr<Client>> slow;
+  for (int i = 0; i < 20; ++i) {
+    auto response = fixture.ask({}, {});
+    REQUIRE(response);
+    slow.push_back(fixture.start(std::move(*response), false));
+  }
+  fixture.commit({{.type = journal::EventType::message_appended,
+                   .key = "agent:main:slack:direct:u1",
+                   .text = std::string(2 << 20, 'z')}});
+  const auto blocked = [&] {
+    const auto all = fixture.await(fixture.streams().list());
+    return std::ranges::all_of(all, [](const auto& one) { return one.state == "blocked"; });
+  };
+  fixture.run_until(blocked);
+  CHECK(fixture.streams().tail().batch(1).use_count() > 20);
+  slow.front()->read();
+  fixture.run_to(*slow.front(), 1);
+  CHECK(slow.front()->first("message.appended")->data ==
+        sessiond::frames::data_of(fixture.streams().tail().batch(1)->frames(1, 1)));
+}
+
+TEST_CASE("a long event out of the journal reaches clients that read late") {
+  config::Config config;
+  config.stream.tail_bytes = 700;
+  Fixture fixture(config);
+  for (int i = 0; i < 2; ++i)
+    fixture.commit({{.type = journal::EventType::message_appended,
+                     .key = "agent:main:slack:direct:u1",
+                     .text = std::string(300'000, 'z')}});
+  fixture.commit({{.type = journal::EventType::message_appended, .key = "agent:main:slack:direct:u1"}});
+  std::vector<std::shared_ptr<Client>> slow;
+  for (int i = 0; i < 2; ++i) {
+    auto response = fixture.ask({{"after", fixture.id(0)}}, {});
+    REQUIRE(response);
+    slow.push_back(fixture.start(std::move(*response), false));
+  }
+  for (const auto& client : slow) client->read();
+  for (const auto& client : slow) {
+    fixture.run_to(*client, 3);
+    CHECK(client->text.size() > 600'000);
+  }
 }

@@ -226,3 +226,37 @@ TEST_CASE("a turn begins in rows as it does in the meter") {
     if (begins_turn(rows.all, i)) begins.push_back(i);
   CHECK(begins == std::vector<std::size_t>{0, 4, 8});
 }
+
+TEST_CASE("further parts of a message are shown as one message with it") {
+  const auto part = [](std::string_view parts, std::string_view more = "") {
+    return fmt::format(R"({{"role":"assistant","content":[{}],"responseId":"r"{}}})", parts, more);
+  };
+  const std::string usage = R"(,"usage":{"input":50,"output":1},"stopReason":"stop")";
+  const std::string calls_two = part(pi_call("c1") + "," + pi_call("c2"), R"(,"stopReason":"toolUse")");
+  Conversation conversation = talk({user(), part(text_part("one"), usage), calls_two, result("c1"), result("c2")});
+  conversation.after[2].id = "e1.2";
+  const View view = shown(conversation);
+  CHECK(ids_of(view.rows) == Strings{"e0", "e1", "e3", "e4"});
+  const std::string text = to_json(view.rows.all[1]);
+  CHECK(json::find(text, "entryIds") == R"(["e1","e1.2"])");
+  CHECK(json::find(text, "content") == "[" + text_part("one") + "," + pi_call("c1") + "," + pi_call("c2") + "]");
+  CHECK(json::find(text, "stopReason") == R"("toolUse")");
+  CHECK(view.used == measure(conversation, 0).used());
+  CHECK(view.repaired.empty());
+  // Thinking alone says nothing, but its further parts may.
+  const std::string thinking = R"({"type":"thinking","thinking":"hm"})";
+  Conversation thought = talk(
+      {user(), part(thinking), part(thinking), part(text_part("one"), usage), calls_two, result("c1"), result("c2")});
+  for (std::size_t at = 2; at <= 4; ++at) thought.after[at].id = fmt::format("e1.{}", at);
+  const View whole = shown(thought);
+  CHECK(ids_of(whole.rows) == Strings{"e0", "e1", "e5", "e6"});
+  CHECK(json::find(to_json(whole.rows.all[1]), "entryIds") == R"(["e1","e1.2","e1.3","e1.4"])");
+  CHECK(json::find(to_json(whole.rows.all[1]), "content")->starts_with("[" + thinking + "," + thinking + ","));
+  CHECK(whole.used == measure(thought, 0).used());
+  CHECK(whole.repaired.empty());
+  // Another response, or another id, is another message.
+  conversation.after[2].body = calls(pi_call("c1") + "," + pi_call("c2"));
+  CHECK(ids_of(shown(conversation).rows) == Strings{"e0", "e1", "e1.2", "e3", "e4"});
+  conversation.after[2] = talk({user(), user(), calls_two}).after[2];
+  CHECK(ids_of(shown(conversation).rows) == Strings{"e0", "e1", "e2", "e3", "e4"});
+}

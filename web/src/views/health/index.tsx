@@ -18,6 +18,8 @@ function complaints(ready: Ready): string[] {
   const all = lists.flatMap(name => (ready[name] ?? []).map(one => `${name === 'reasons' ? '' : name + ': '}${one}`));
   if (ready.failedDeliveries) all.push(`${ready.failedDeliveries} deliveries failed and wait under Work`);
   if (ready.idempotencyTruncated) all.push('kept answers went before their time for want of space');
+  for (const agent of ready.unindexed ?? [])
+    all.push(`agent ${agent} has transcripts and no sessions.json: POST /v1/admin/reindex`);
   if (ready.unwatched) all.push(`changes of other programs are seen late: ${ready.unwatched}`);
   return all;
 }

@@ -19,7 +19,7 @@ export function Conflict({
 }) {
   const names = [...new Set([...Object.keys(mine), ...Object.keys(theirs), ...Object.keys(base)])].filter(
     name =>
-      !['rev', 'asOf', 'updatedAt', 'messageCount'].includes(name) &&
+      !['rev', 'asOf', 'updatedAt', 'messageCount', 'entryCount'].includes(name) &&
       (name in mine || shown(base[name]) !== shown(theirs[name])),
   );
   return (

@@ -29,6 +29,7 @@ export function Facts({ session }: { session: Session }) {
     ['Created', session.createdAt ? moment(Number(session.createdAt)) : null],
     ['Last change', session.updatedAt ? `${moment(Number(session.updatedAt))} (${ago(session.updatedAt)})` : null],
     ['Messages', count(Number(session.messageCount) || 0)],
+    ['Entries', session.entryCount ? count(Number(session.entryCount)) : null],
     [
       'Tokens',
       totals?.total

@@ -1,0 +1,31 @@
+// What messageCount and entryCount of a session count: its messages (context::is_message), and all entries of its
+// transcripts, those of topics included and those of streams not. An entry that has messageCount without entryCount
+// is of an older daemon, which counted every entry as a message.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "store/problem.hpp"
+#include "transcripts/memory_transcript.hpp"
+#include "transcripts/transcript.hpp"
+
+namespace sessiond::transcripts {
+
+struct Counts {
+  std::int64_t messages = 0, entries = 0;
+
+  void add(const Counts& other) {
+    messages += other.messages;
+    entries += other.entries;
+  }
+};
+
+// Returns whether a stored line is a message.
+bool is_message(std::string_view line);
+
+// Counts a whole transcript. Blocks, like Transcript.
+Result<Counts> counts_of(Transcript& transcript);
+Result<Counts> counts_of(const MemoryTranscript& transcript);
+
+}  // namespace sessiond::transcripts

@@ -1,6 +1,6 @@
-// What messageCount and entryCount of a session count: its messages (context::is_message), and all entries of its
-// transcripts, those of topics included and those of streams not. An entry that has messageCount without entryCount
-// is of an older daemon, which counted every entry as a message.
+// The two counts of a session. messageCount is the number of its messages (context::is_message). entryCount is the
+// number of all its entries. Both include the transcripts of topics, and leave out streams. If a session's entry has
+// messageCount without entryCount, an older daemon has written it, which counted each entry as a message.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ namespace sessiond::transcripts {
 
 struct ShownChange;
 
-// What a model sees of an entry, read from a text of its own.
+// An entry as a model sees it. It points into the text that it keeps.
 struct SeenEntry {
   std::string text{};
   context::Entry entry{};

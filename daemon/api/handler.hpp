@@ -90,7 +90,8 @@ enum class Body : std::uint8_t { required, optional };
 Result<std::string_view> body_of(http::Request& request, const Api& api, Body body = Body::required);
 // For a step that has replaced the body. A long one is checked, so call it on a disk thread then.
 void check_again(const Api& api, http::Request& request);
-// Whether the body is so long that it is read on a disk thread: 8 MiB in small members take a fifth of a second.
+// Returns whether the body is so long that it is read on a disk thread. 8 MiB in small members take a fifth of a
+// second.
 inline bool is_long(const http::Request& request) { return request.body.size() > limits::checked_here; }
 // The body's members. Errors: those of body_of(); validation_failed when it is no object.
 Result<Fields> body_fields(http::Request& request, const Api& api, Body body = Body::required);

@@ -93,7 +93,7 @@ asio::awaitable<Result<bool>> is_there(Api& api, const http::Request& request, c
   co_return there;
 }
 
-// What an import did with a session that is there.
+// The result of an import into a session that exists.
 struct Continued {
   bool appended = false;
   std::string left{};  // the message that grew, behind which people went on; empty: all was taken
@@ -150,7 +150,7 @@ asio::awaitable<Result<ledger::StagedFiles>> staged(Api& api, const std::shared_
   co_return files;
 }
 
-// What became of a session.
+// The result of the import of one session.
 struct Outcome {
   enum class What : std::uint8_t { created, updated, as_it_was };
   What what = What::as_it_was;

@@ -103,7 +103,8 @@ Checked without_cut_keys(const Told& told, decide::RunPulse& pulse, bool rejects
   return out;
 }
 
-// What a disk thread made of the long texts of a call, and the ends behind which it did.
+// The texts of a long call, checked on a disk thread. `before` and `after` are what the run held back then: the result
+// counts only if the run still holds back the same.
 struct CheckedAhead {
   decide::RunPulse before{}, after{};
   Checked checked{};

@@ -15,8 +15,8 @@ void mark_dirty(AgentState& state, const journal::Event& event, const std::strin
   if (event.envelope.source != "external") state.changed_by_us.insert(key);
 }
 
-// Tells whether an event changes an entry without a new rev: messages and runs come too often. So does one that names
-// the rev.
+// Returns whether events of this type change an entry without giving it a new rev: those of messages and runs do, which
+// are too frequent.
 bool keeps_rev(journal::EventType type) {
   using journal::EventType;
   return type == EventType::message_appended || type == EventType::run_started || type == EventType::run_aborting ||
@@ -104,6 +104,7 @@ void change(AgentState& state, const journal::Event& event, Replay replay, Sessi
   const json::Edit& edit = event.edit ? *event.edit : read;
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
   if (edit.empty()) return;
+  // An event that names the rev itself gives no new one.
   const auto is_rev = [](const json::Edit::Set& member) { return member.name == "rev"; };
   if (keeps_rev(event.envelope.type) || std::ranges::any_of(edit.set, is_rev)) {
     state.edit(*session, edit);

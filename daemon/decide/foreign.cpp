@@ -45,7 +45,7 @@ void begin_anew(const DecisionBuilder& builder, const Session& ours, std::string
   };
   const auto had = [&ours](std::string_view name) { return json::find(*ours.entry(), name).has_value(); };
   if (ours.message_count && !is_theirs("messageCount") && !is_theirs("entryCount")) {
-    if (had_before(ours, id)) {  // its transcript is counted when it is opened
+    if (had_before(ours, id)) {  // it has messages: they are counted with the next one
       edit.remove("messageCount");
       edit.remove("entryCount");
     } else {
@@ -61,6 +61,13 @@ void begin_anew(const DecisionBuilder& builder, const Session& ours, std::string
                           {.time = builder.context().now, .session_id = ours.session_id, .reason = "external"}));
 }
 
+// Returns the id that a session has behind an edit.
+std::string id_behind(const Session& session, const json::Edit& edit) {
+  Session after = session;
+  after.edit(edit);
+  return after.session_id;
+}
+
 // A new session id means that the foreign program reset the session. Readers of the transcript must learn that. Its
 // transcript stays where it is, under the name that it has.
 void update(DecisionBuilder& builder, const Session& ours, json::Edit edit) {
@@ -68,11 +75,10 @@ void update(DecisionBuilder& builder, const Session& ours, json::Edit edit) {
   if (const auto* kept = policy_of(builder, ours.key())) keep_policy(*kept, json::apply(*ours.entry(), edit), edit);
   if (edit.empty()) return;
   for (json::Edit::Set& member : edit.set) json::escape_line_ends(member.value);
-  Session after = ours;
-  after.edit(edit);
-  if (after.session_id == ours.session_id) return builder.update(session, edit);
+  const std::string id = id_behind(ours, edit);
+  if (id == ours.session_id) return builder.update(session, edit);
   drop_runs(builder, session, "another program has reset the session");
-  begin_anew(builder, ours, after.session_id, edit);
+  begin_anew(builder, ours, id, edit);
   builder.update(session, edit, journal::EventType::session_reset,
                  "\"previousSessionId\":" + json::quote(ours.session_id) + R"(,"archivedAs":[],"reason":"external")");
 }
@@ -90,21 +96,15 @@ void tell_resync(DecisionBuilder& builder, std::string_view keys) {
                                                    data.text()));
 }
 
-// Returns our session. If it is in the store no more, as at a load, it has what its active run says of it.
+// Returns our session. At a load it may be gone from the store: then it is made of what its active run says.
 Session known_session(const AgentState& state, const std::string& key) {
   const Session* ours = state.find_key(key);
   if (ours != nullptr && ours->key() == key) return *ours;
   json::Edit entry;
-  put_counts(entry, {});  // nobody counts for it any more
+  put_counts(entry, {});  // nothing is appended to a session without counts before they are known
   if (const SessionRuns* runs = state.runs.find(key); runs != nullptr && runs->active)
     entry.put_string("sessionId", runs->active->session_id);
   return {key, std::make_shared<const std::string>(json::apply("{}", entry))};
-}
-
-// Returns whether an entry of another program gives our session another transcript.
-bool resets(const Session& ours, std::string_view theirs) {
-  const auto id = json::string_at(theirs, "sessionId");
-  return id && *id != ours.session_id;
 }
 
 }  // namespace
@@ -117,10 +117,15 @@ std::vector<LeftRun> runs_left_behind(const AgentState& state, const sessions::F
     const Session ours = known_session(state, key);
     if (leaves(ours)) left.push_back({.key = key, .file = AgentState::file_of(ours, runs->active->topic)});
   };
+  // As decide_foreign_change merges it: an entry of before our own reset, written back, resets nothing.
+  const auto note_reset = [&](const std::string& key, std::string_view base, std::string_view theirs) {
+    note(key, [&](const Session& ours) {
+      return id_behind(ours, sessions::merge_entry(base, *ours.entry(), theirs)) != ours.session_id;
+    });
+  };
   for (const sessions::NamedEntry& entry : change.created)
-    if (entry.entry) note(entry.key, [&](const Session& ours) { return resets(ours, *entry.entry); });
-  for (const auto& entry : change.updated)
-    note(entry.key, [&](const Session& ours) { return resets(ours, *entry.theirs); });
+    if (entry.entry && json::kind(*entry.entry) == json::Kind::object) note_reset(entry.key, "{}", *entry.entry);
+  for (const auto& entry : change.updated) note_reset(entry.key, *entry.base, *entry.theirs);
   for (const std::string& key : change.deleted)
     note(key, [&](const Session&) { return !state.changed_by_us.contains(key); });
   return left;

@@ -53,10 +53,10 @@ struct CheckpointDuty {
   }
 };
 
-// What the agent's file last_session says.
+// The content of the agent's file last_session.
 struct LastSessionFile {
-  std::optional<std::uint64_t> looked_at{};  // the agent's last_seq when it said what it should
-  std::optional<std::string> written{};      // the session id; nothing: not known
+  std::optional<std::uint64_t> looked_at{};  // the agent's last_seq when the content was last right
+  std::optional<std::string> written{};      // the session id in it; nothing: not known
 };
 
 // How foreign changes in an agent's folder are followed.

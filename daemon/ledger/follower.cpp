@@ -304,33 +304,38 @@ asio::awaitable<Result<void>> Follower::publish(std::string id, std::string file
 
 namespace {
 
-// Returns up to where the lines of a transcript, of which nothing is known, were counted before: the record of known
-// ends has lost it, and they were published. 0: none of them. Of a session with topics it is known for all or none.
-std::uint64_t counted_end(const decide::AgentState& state, const decide::AgentState::Owner& owner,
-                          const transcripts::ForeignEdit& edit, const std::vector<transcripts::WholeLine>& lines) {
-  if (edit.kind != transcripts::ForeignEdit::Kind::appended || edit.unknown.front().begin != 0 || lines.empty() ||
-      owner.topic)
-    return 0;
-  const std::int64_t entries = owner.session->entries();
-  const auto is_counted = [entries](const transcripts::WholeLine& line) {
-    return static_cast<std::int64_t>(line.stored.seq) < entries;
-  };
-  if (is_counted(lines.back())) return lines.back().end;
-  const auto* topics = state.transcripts.topics(owner.session->session_id);
-  const auto last = std::ranges::find_if_not(lines, is_counted);
-  return last == lines.begin() || (topics != nullptr && !topics->empty()) ? 0 : std::prev(last)->end;
-}
+// A transcript that the record of known ends has lost: its first lines were counted, and told, before.
+struct LostRecord {
+  std::int64_t counted = 0;    // entries
+  bool has_topics = false;     // `counted` is of their entries, too, so it says only whether all lines are among them
+  std::uint64_t known_to = 0;  // where the lines end that are known again
+
+  // Returns where the counted ones of the next lines end. 0: none of them is.
+  std::uint64_t end_in(const std::vector<transcripts::WholeLine>& lines) const {
+    const auto end = std::ranges::find_if_not(
+        lines, [this](const auto& line) { return static_cast<std::int64_t>(line.stored.seq) < counted; });
+    return end == lines.begin() || (has_topics && end != lines.end()) ? 0 : std::prev(end)->end;
+  }
+};
 
 }  // namespace
 
 // Ends when every line of the file is ours or published. Lines of a transcript that belongs to no session wait until
 // there is one.
 asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::string file) {
+  std::optional<LostRecord> lost;
   for (;;) {
     if (env_.stopping || commits_.failed() || !agents_.find_or_add(id).state) co_return Result<void>{};
-    if (!agents_.find_or_add(id).state->owner_of(file))
+    const auto before = agents_.find_or_add(id).state->owner_of(file);
+    if (!before)
       co_return co_await flusher_.on_files(
           [id, file](TranscriptFiles& files) { return files.projection().forget_deleted(id, file); });
+    // What is counted now is in the file, and known, after the flush: unless the record has lost the file.
+    LostRecord now;
+    if (!before->topic) {
+      const auto* topics = agents_.find_or_add(id).state->transcripts.topics(before->session->session_id);
+      now = {.counted = before->session->entries(), .has_topics = topics != nullptr && !topics->empty()};
+    }
     // Every append reads the end again from here on. Lines that were decided on the old end are placed behind the
     // foreign ones.
     agents_.find_or_add(id).state->transcripts.forget(file);
@@ -352,10 +357,17 @@ asio::awaitable<Result<void>> Follower::publish_lines(std::string id, std::strin
     decide::AgentState& state = *agents_.find_or_add(id).state;
     const auto owner = state.owner_of(file);
     if (!owner) co_return Result<void>{};
-    if (const std::uint64_t end = counted_end(state, *owner, edit, theirs.lines); end != 0) {
-      CO_TRY(co_await flusher_.on_files(
-          [id, edit, end](TranscriptFiles& files) { return files.projection().take_as_known(id, edit, end); }));
-      continue;
+    if (edit.kind == transcripts::ForeignEdit::Kind::appended) {
+      const transcripts::ByteRange& unknown = edit.unknown.front();
+      if (unknown == transcripts::ByteRange{0, edit.size}) lost = now;
+      const bool goes_on = lost && unknown.begin == lost->known_to;
+      if (const std::uint64_t end = goes_on ? lost->end_in(theirs.lines) : 0; end != 0) {
+        lost->known_to = end;
+        CO_TRY(co_await flusher_.on_files(
+            [id, edit, end](TranscriptFiles& files) { return files.projection().take_as_known(id, edit, end); }));
+        continue;
+      }
+      lost.reset();
     }
     decide::Decision decision =
         decide::decide_foreign_lines(state, *owner, theirs, commits_.context("external", "external"));

@@ -220,9 +220,11 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   auto in_flight = std::make_shared<InFlight>(in_flight_);
   if (intent.scope) {
     under.scopes = co_await scopes_of(parts_, agent, *intent.scope);
+    // Only the agent's state says whether an answer is of a purged session. If it cannot be loaded, the answer stands.
+    if (kept_answer(parts_, under.scopes.front())) static_cast<void>(co_await parts_.agents.load(agent, create));
+    // No wait from here on, until the key is in flight.
     if (in_flight->has(under.scopes.front())) co_return still_running();
     const auto known = kept_answer(parts_, under.scopes.front());
-    if (known) CO_TRY(co_await parts_.agents.load(agent, create));
     if (known && !is_of_purged(parts_, agent, *known)) {
       CO_TRY(check_same(*known, intent.request));
       if (parts_.env.rules.shared) {  // it may have been answered lock_timeout: durable, but not in the files
@@ -233,8 +235,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     in_flight->add(under.scopes.front());
   }
   if (intent.message) {
-    // Only the agent's state says whether a message was purged.
-    if (!parts_.agents.find_or_add(agent).state) CO_TRY(co_await parts_.agents.load(agent, create));
+    if (!parts_.agents.find_or_add(agent).state) static_cast<void>(co_await parts_.agents.load(agent, create));
     CO_TRY(const KnownMessage known, known_message(parts_, *intent.message, *in_flight));
     if (known.is_open) {
       told_before = known.answer->body;
@@ -258,7 +259,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   std::uint64_t last = 0;
   bool committed = false;
   std::shared_ptr<TranscriptHold> hold;
-  bool is_unlocked = false;  // the lock was not to be had, and is not waited for
+  bool is_unlocked = false;  // the transcript's lock could not be taken, and is not waited for
   const std::int64_t echo_deadline = store::steady_ms() + echo_timeout_ms;
   for (int fetches = 0, looks = 0;;) {
     if (parts_.env.stopping) co_return fail(Code::draining, "the daemon is shutting down");

@@ -44,7 +44,7 @@ struct Requester {
   // Commit on the agent's ephemeral sessions (memory_sessions.hpp): nothing is journaled, and the reply says so. The
   // agent is made if it is not there yet, in memory. session_exists if it makes a session that exists durably.
   bool in_memory = false;
-  // The commit is part of what is done in a turn of the agent (Agents::take_turn): it waits for no other one.
+  // The commit is made within a turn of the agent (Agents::take_turn), so it does not wait for another turn.
   bool in_turn = false;
   std::string_view source = "api";  // of the events
 };

@@ -220,6 +220,17 @@ class Lines(Case):
         self.assertEqual(self.ok(self.api.get(S(key)))["messageCount"], 300)
         self.assertEqual(self.say(key, "last")["firstSeq"], 300)
 
+    def test_a_line_that_begins_a_transcript_is_told_though_ours_come_in_the_same_moment(self):
+        stream = self.stream()
+        for n in range(40):
+            key, _, path = self.session()
+            self.other.write(path, line(f"theirs {n}"))
+            for text in ("a", "b", "c"):
+                self.say(key, text)
+            stream.wait_until(lambda s, key=key: len(appended(s, key)) >= 4, 20)
+            self.assertEqual(sorted(text for _, text, _ in appended(stream, key)), ["a", "b", "c", f"theirs {n}"])
+            self.assertEqual(self.ok(self.api.get(S(key)))["entryCount"], 4)
+
     def messages_all(self, key):
         first = self.messages(key)
         return first + self.messages(key, query=f"limit=200&order=asc&after={first[-1]['seq']}")

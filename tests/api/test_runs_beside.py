@@ -121,6 +121,26 @@ class RunsBeside(RunsCase):
                     self.assertEqual(said, ["question"] + ["half an answer"] * (not is_moved))
                     self.assertEqual(file.exists(), not is_moved)
 
+    def test_an_entry_of_before_a_reset_that_another_program_writes_back_leaves_the_new_run(self):
+        for mode in ("own", "shared"):
+            with self.subTest(mode):
+                daemon = self.spawn({"store": {"mode": mode}})
+                api = daemon.client()
+                key = self.new(api=api)["key"]
+                self.say(key, "before", api=api)
+                old = daemon.sessions_json()
+                new_id = self.ok(api.post(S(key, "main", "reset"), {}), 200)["sessionId"]
+                run = self.start(key, "question", api=api)
+                self.tell(run, {"type": "step.started", "step": 1}, HALF, api=api)
+                daemon.sessions_json()
+                old[key]["label"] = "theirs"
+                replace_store(daemon.agent_dir() / "sessions.json", old)
+                fresh = lambda: self.ok(api.get(S(key), cache_control="no-cache"))  # noqa: E731
+                eventually(lambda: fresh().get("label") == "theirs")
+                self.assertEqual(fresh()["sessionId"], new_id)
+                self.finish(run, {"role": "assistant", "text": "the answer"}, api=api)
+                self.assertEqual(self.texts(key, api=api, query="view=chat&order=asc")[-1], "the answer")
+
     def test_a_locked_transcript_of_a_session_that_is_taken_makes_nobody_wait_and_gets_the_words_later(self):
         daemon = self.spawn({"store": {"mode": "shared"}})
         api = daemon.client()

@@ -118,21 +118,36 @@ std::string UsageTotals::json() const {
   return out.text();
 }
 
+namespace {
+
+// Reads a stored sum; nothing if it is not one.
+std::optional<std::int64_t> sum_of(std::string_view raw) {
+  const auto number = counted(raw);
+  return number && *number < most_counted && !raw.starts_with('-') ? number : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<UsageTotals> read_totals(std::string_view raw) {
   if (json::kind(raw) != json::Kind::object) return {};
   UsageTotals totals;
+  bool has_total = true;  // or names none, which is 0
   for (const json::Member& member : json::members(raw)) {
-    std::int64_t* const number = member.name == "input"    ? &totals.input
-                                 : member.name == "output" ? &totals.output
-                                 : member.name == "total"  ? &totals.total
-                                                           : nullptr;
-    if (number != nullptr) *number = counted(member.value).value_or(0);
+    if (member.name == "input") totals.input = sum_of(member.value).value_or(0);
+    if (member.name == "output") totals.output = sum_of(member.value).value_or(0);
+    if (member.name != "total") continue;
+    totals.total = sum_of(member.value).value_or(0);
+    has_total = sum_of(member.value).has_value();
   }
-  const auto is_sum = [](std::int64_t number) { return number < most_counted; };
-  if (!is_sum(totals.input)) totals.input = 0;
-  if (!is_sum(totals.output)) totals.output = 0;
-  if (!is_sum(totals.total)) totals.total = add_counted(totals.input, totals.output);
+  if (!has_total) totals.total = std::min(add_counted(totals.input, totals.output), most_counted - 1);
   return totals;
+}
+
+bool are_totals(std::string_view raw) {
+  return json::kind(raw) == json::Kind::object && std::ranges::all_of(json::members(raw), [](const auto& member) {
+           const bool is_named = member.name == "input" || member.name == "output" || member.name == "total";
+           return !is_named || (sum_of(member.value) && json::as_int(member.value));
+         });
 }
 
 std::optional<TokenUsage> read_usage(std::string_view usage) {

@@ -46,9 +46,12 @@ struct UsageTotals {
   bool operator==(const UsageTotals&) const = default;
 };
 
-// Reads a member usageTotals; what it does not name is 0. Returns nothing when it is not an object. 2^53 is no sum: an
-// earlier version wrote it. It counts as 0, and a total as the sum of input and output.
+// Reads a member usageTotals; what it does not name is 0. Returns nothing when it is not an object. 2^53 and more,
+// which an earlier version wrote, a number below 0, and what is not a number are not sums: as input and output they
+// count as 0, and as a total as the sum of both.
 std::optional<UsageTotals> read_totals(std::string_view raw);
+// Returns whether all that a member usageTotals names is a sum.
+bool are_totals(std::string_view raw);
 
 // Reads a `usage` object in the spelling of OpenClaw, Anthropic, OpenAI, Google, Bedrock, MiniMax, Moonshot, DeepSeek
 // or the AI SDK. usage.cpp has a table of them: some count cached tokens within the prompt's, others beside them, and

@@ -14,7 +14,6 @@ namespace sessiond::store {
 namespace {
 
 constexpr std::size_t max_agent_bytes = 64;
-constexpr std::size_t max_topic_bytes = 128;
 // A file name has at most 255 bytes: the longest session id (128), "-topic-", ".jsonl", and the suffix of an archive
 // (".deleted." and a time, 33).
 constexpr std::size_t max_encoded_topic_bytes = 80;
@@ -168,12 +167,15 @@ bool is_stream_topic(std::string_view topic) {
   return std::ranges::any_of(stream_names(), [topic](std::string_view name) { return stream_topic(name) == topic; });
 }
 
+std::string describe_topic(std::string_view topic) {
+  if (is_stream_topic(topic)) return fmt::format("stream {}", topic.substr(std::string_view(stream_mark).size()));
+  return fmt::format("topic \"{}\"", topic);
+}
+
 Result<void> check_topic(std::string_view topic) {
   if (is_stream_topic(topic))
     return fail(Code::reserved_name, fmt::format("\"{}\" is the topic of a stream: use …/streams", topic));
-  if (topic.empty() || topic.size() > max_topic_bytes) {
-    return fail(Code::invalid_id, fmt::format("a topic has 1 to {} bytes", max_topic_bytes));
-  }
+  if (topic.empty()) return fail(Code::invalid_id, "a topic has at least one byte");
   if (!is_clean_text(topic)) return fail(Code::invalid_id, "a topic must be UTF-8 without control characters");
   if (encode_topic(topic).size() > max_encoded_topic_bytes) {
     return fail(Code::invalid_id,

@@ -70,8 +70,8 @@ Result<void> check_session_id(std::string_view id);
 // end in "-topic" (two sessions would share a topic's file). Foreign stores may have such ids, and they are served.
 Result<void> check_new_session_id(std::string_view id);
 bool valid_entry_id(std::string_view id);  // 1 to 128 of [A-Za-z0-9._:-]
-// 1 to 128 bytes of UTF-8 without control characters, and short enough for a file name when percent-encoded. invalid_id
-// reserved_name for the topic of a stream.
+// UTF-8 without control characters: at least one byte, and at most 80 when it is percent-encoded for the name of its
+// file. invalid_id; reserved_name for the topic of a stream.
 Result<void> check_topic(std::string_view topic);
 
 // A stream of a session is a list that clients append to, beside its messages. It is stored as the transcript of a
@@ -80,6 +80,7 @@ std::span<const std::string_view> stream_names();
 // The topic of a stream: stream:memoryEvents.
 std::string stream_topic(std::string_view stream);
 bool is_stream_topic(std::string_view topic);
+std::string describe_topic(std::string_view topic);  // for people: topic "t", stream memoryEvents
 
 // <sessionId>.jsonl or <sessionId>-topic-<topic, percent-encoded>.jsonl; the session id must have passed
 // check_session_id. An empty topic is the session itself.

@@ -31,6 +31,8 @@ struct ShownChange;
 struct SeenEntry {
   std::string text{};
   context::Entry entry{};
+  std::string said{};      // of a message: the text of its content
+  bool is_answer = false;  // transcripts::is_answer()
 };
 
 // An entry before it is appended, as parse_entry reads it from a request.
@@ -58,8 +60,14 @@ Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
 // Makes {"type":"custom","customType":…,"data":…}. `data`: JSON.
 NewEntry custom_entry(std::string_view custom_type, std::string_view data);
 
-// Reads what appending would read of a long entry, on a disk thread. The body does not change afterwards.
+// Reads what a decision would read of a long entry, on a disk thread. The body does not change afterwards.
 void see(NewEntry& entry);
+// Returns the text of a message's content.
+std::string said_in(const NewEntry& entry);
+// Returns whether a message is an answer of the agent: it is of role assistant, says something, and is not what a run
+// had said when it was interrupted.
+bool is_answer(std::string_view message);
+inline bool is_answer(const NewEntry& entry) { return entry.seen ? entry.seen->is_answer : is_answer(entry.body); }
 
 // Returns whether the entry is one that only the daemon makes: its customType begins with "sessiond.".
 bool is_of_daemon(const NewEntry& entry);

@@ -187,11 +187,30 @@ void see(NewEntry& entry) {
   entry.plain =
       entry.plain ||
       (is_message && std::ranges::none_of(all, [](const json::Member& member) { return taken_by_message(member); }));
+  if (is_message) {
+    seen->said = text_of(json::find(entry.body, "content").value_or("\"\""));
+    seen->is_answer = is_answer(entry.body);
+  }
   entry.seen = std::move(seen);
 }
 
+std::string said_in(const NewEntry& entry) {
+  return entry.seen ? entry.seen->said : text_of(json::find(entry.body, "content").value_or("\"\""));
+}
+
+bool is_answer(std::string_view message) {
+  const json::Index members(message);
+  if (members.string_at("role") != "assistant" || members.string_at("state") == "interrupted") return false;
+  return !text_of(members.find("content").value_or("\"\"")).empty();
+}
+
 NewEntry custom_entry(std::string_view custom_type, std::string_view data) {
-  return {.type = "custom", .body = fmt::format(R"("customType":{},"data":{})", json::quote(custom_type), data)};
+  NewEntry entry{.type = "custom", .body = fmt::format(R"("customType":{},"data":{})", json::quote(custom_type), data)};
+  if (context::is_run_note(custom_type)) return entry;
+  auto seen = std::make_shared<SeenEntry>(SeenEntry{.text = "{" + entry.body + "}"});
+  seen->entry.message = seen->text;  // all that is read of it
+  entry.seen = std::move(seen);
+  return entry;
 }
 
 bool is_of_daemon(const NewEntry& entry) {

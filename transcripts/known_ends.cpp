@@ -12,6 +12,7 @@
 #include "store/files.hpp"
 #include "store/json/crc.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/names.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::transcripts {
@@ -62,6 +63,22 @@ void KnownEnds::distrust() {
 
 bool KnownEnds::is_sound(std::string_view record) { return KnownEnds({}, {}).read(record); }
 
+std::vector<std::string> KnownEnds::lost_in(std::string_view record, const fs::path& dir) {
+  KnownEnds ends(dir, {});
+  std::vector<std::string> files;
+  if (!ends.read(record)) return files;
+  for (const auto& [file, end] : ends.ends_)
+    if (!store::stat_of(dir / file)) files.push_back(file);
+  return files;
+}
+
+std::vector<std::string> KnownEnds::lost() const {
+  std::vector<std::string> files;
+  for (const auto& [file, end] : ends_)
+    if (end.inode == 0) files.push_back(file);
+  return files;
+}
+
 void KnownEnds::adopt() {
   ends_.clear();
   for (const std::string& file : listing()) {
@@ -91,7 +108,7 @@ bool KnownEnds::read(std::string_view text) {
     ++files;
     End known{.inode = number_at(one, "inode"), .size = number_at(one, "size")};
     for (const auto& [from, to] : json::pairs_at(one, "beyond")) known.beyond.push_back({from, to});
-    if (known.inode == 0) {
+    if (known.inode == 0 && known.size == 0) {
       ends_.erase(file);
     } else {
       ends_[file] = std::move(known);
@@ -112,6 +129,7 @@ std::vector<std::string> KnownEnds::listing() const {
 void KnownEnds::add(std::string_view file, std::uint64_t inode, ByteRange lines) {
   auto at = ends_.find(file);
   if (at == ends_.end()) at = ends_.emplace(file, End{.inode = inode}).first;
+  if (at->second.inode == 0) at->second = {.inode = inode};  // it is back
   End& known = at->second;
   if (known.inode != inode) {
     End& other = replaced_[std::string(file)];
@@ -135,7 +153,8 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
   if (inode != 0) {
     ends_[std::string(file)] = {.inode = inode, .size = size};
   } else if (const auto at = ends_.find(file); at != ends_.end()) {
-    ends_.erase(at);
+    const std::uint64_t reach = at->second.beyond.empty() ? at->second.size : at->second.beyond.back().end;
+    at->second = {.size = std::max<std::uint64_t>(reach, 1)};
   } else {
     return;
   }
@@ -145,13 +164,31 @@ void KnownEnds::replace(std::string_view file, std::uint64_t inode, std::uint64_
   for (const ByteRange& lines : other.mapped().beyond) add(file, inode, lines);
 }
 
+void KnownEnds::forget(std::string_view file) {
+  const auto at = ends_.find(file);
+  if (at == ends_.end()) return;
+  ends_.erase(at);
+  changed_.emplace(file);
+  if (const auto other = replaced_.find(file); other != replaced_.end()) replaced_.erase(other);
+}
+
+void KnownEnds::forget_lost(std::string_view session_id) {
+  std::vector<std::string> files;
+  for (auto at = ends_.lower_bound(session_id); at != ends_.end() && at->first.starts_with(session_id); ++at)
+    if (at->second.inode == 0 &&
+        (at->first == store::transcript_file(session_id, "") || store::topic_of_file(session_id, at->first)))
+      files.push_back(at->first);
+  for (const std::string& file : files) forget(file);
+}
+
 std::uint64_t KnownEnds::inode_if_known(std::string_view file, std::uint64_t size) const {
   const auto known = ends_.find(file);
   return known != ends_.end() && known->second.size == size && known->second.beyond.empty() ? known->second.inode : 0;
 }
 
 Result<std::optional<ForeignEdit>> KnownEnds::look(const std::string& file) const {
-  const auto known = ends_.find(file);
+  auto known = ends_.find(file);
+  if (known != ends_.end() && known->second.inode == 0) known = ends_.end();
   const std::filesystem::path path = dir_ / file;
   const auto at_path = store::stat_within(path);
   if (!at_path) {

@@ -5,7 +5,8 @@
 // the folder once, however many transcripts there are:
 //   journal/ends/<agent>.jsonl   {"file":"<name>","inode":…,"size":…,"beyond":[[<from>,<to>],…]}
 // A line is added whenever the end of a transcript changed; the last line of a file counts. Inode 0: the transcript is
-// gone. `beyond` are lines of ours that follow a foreign line which is not published yet.
+// gone; with a size, a foreign program has removed it. `beyond` are lines of ours that follow a foreign line which is
+// not published yet.
 //
 // save() must have returned before the journal may forget the events that it rests on. One thread at a time; blocks.
 #pragma once
@@ -53,13 +54,20 @@ class KnownEnds {
   static Result<KnownEnds> open(std::filesystem::path dir, std::filesystem::path record, bool adopt);
 
   static bool is_sound(std::string_view record);  // tells whether open() would use this record
+  // Lists the transcripts of a record that are not in `dir`: what lost() is when they were looked at.
+  static std::vector<std::string> lost_in(std::string_view record, const std::filesystem::path& dir);
 
   // Notes that these lines are ours or published. If the file has another inode than is known, look() reports it as
   // rewritten, and the lines are known as soon as replace() names that inode.
   void add(std::string_view file, std::uint64_t inode, ByteRange lines);
-  // Notes that all of the file is known. Inode 0: the file is gone.
+  // Notes that all of the file is known. Inode 0: a foreign program has removed it, and it is lost().
   void replace(std::string_view file, std::uint64_t inode, std::uint64_t size);
-  void forget(std::string_view file) { replace(file, 0, 0); }
+  // Notes that nothing is known of the file: it was given another name, or destroyed.
+  void forget(std::string_view file);
+  // The same of all transcripts of a session id that are lost.
+  void forget_lost(std::string_view session_id);
+  // Lists the transcripts that foreign programs have removed, and that are not back.
+  std::vector<std::string> lost() const;
 
   // Returns the inode of a transcript of which look() would find nothing if it has `size` bytes; 0: it would look.
   std::uint64_t inode_if_known(std::string_view file, std::uint64_t size) const;
@@ -76,8 +84,8 @@ class KnownEnds {
 
  private:
   struct End {
-    std::uint64_t inode = 0;
-    std::uint64_t size = 0;  // [0, size) is known; a line ends there
+    std::uint64_t inode = 0;  // 0: the file is lost; a size says how long it was
+    std::uint64_t size = 0;   // [0, size) is known; a line ends there
     std::vector<ByteRange> beyond{};
   };
 

@@ -352,6 +352,10 @@ void TranscriptWriter::make_up_lost_lines(std::function<bool(std::string_view fi
   impl_->make_up = std::move(where);
 }
 
+bool TranscriptWriter::makes_up_lost_lines(std::string_view file) const {
+  return impl_->make_up && impl_->make_up(file);
+}
+
 void TranscriptWriter::keep_absent(std::string folder, fs::path until) {
   impl_->absent.insert_or_assign(std::move(folder), std::move(until));
 }

@@ -59,6 +59,7 @@ class TranscriptWriter {
   // cannot be read (lost_lines.hpp), so that each line stands at the offset and the seq that were told of it. Empty: no
   // more.
   void make_up_lost_lines(std::function<bool(std::string_view file)> where);
+  bool makes_up_lost_lines(std::string_view file) const;  // whether it does in this file
   // Makes no file in `folder` (below the state directory, ends in '/') as long as `until` is gone or empty: the lines
   // of its files wait alone (stuck()).
   void keep_absent(std::string folder, std::filesystem::path until);

@@ -63,9 +63,11 @@ http::Response created_response(const auth::CreatedToken& created, std::string_v
 }
 
 HandlerResult create_token(Api& api, http::Request& request) {
-  CO_TRY(auto body, body_of(request, api));
-  CO_TRY(auto wish, auth::parse_new_token(body, store::unix_ms()));
-  CO_TRY(check_secrets(api, request, "", body));  // in the token's note
+  CO_TRY(auto wish, co_await off_the_loop(api, request, [&](const Limits& limits) -> Result<auth::NewToken> {
+           TRY(const auto body, body_of(request, limits));
+           return auth::parse_new_token(body, store::unix_ms());
+         }));
+  CO_TRY(co_await check_secrets(api, request, "", store::trim(request.body)));  // in the token's note
   CO_TRY(auto created, api.tokens.create(wish, store::unix_ms()));
   if (auto saved = co_await save_tokens(api); !saved) {
     CO_TRY(api.tokens.revoke(created.info.id));
@@ -76,7 +78,7 @@ HandlerResult create_token(Api& api, http::Request& request) {
 }
 
 HandlerResult rotate_token(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const std::int64_t overlap = fields.integer("overlapMs").value_or(auth::default_overlap_ms);
   if (overlap > auth::max_overlap_ms)
     fields.fault("overlapMs", fmt::format("must be at most {} (7 days)", auth::max_overlap_ms));

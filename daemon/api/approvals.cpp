@@ -71,7 +71,7 @@ HandlerResult answer_when_decided(Api& api, const http::Request& request, const 
 
 HandlerResult ask_approval(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   decide::AskApproval command{.target = path.target};
   command.hold.run_id = fields.string("runId", 128).value_or("");
   if (command.hold.run_id.empty()) fields.fault("runId", "is missing");
@@ -120,7 +120,7 @@ HandlerResult get_approval(Api& api, http::Request& request) {
 
 HandlerResult answer_approval(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const std::string decision = fields.one_of("decision", {"allow", "allow-session", "deny"}).value_or("");
   if (!fields.has("decision")) fields.fault("decision", "is missing");
   decide::AnswerApproval command{.target = path.target,

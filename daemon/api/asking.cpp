@@ -36,7 +36,7 @@ asio::awaitable<Result<ledger::Reply>> commit_asking(Api& api, AskingCommit comm
 }
 
 HandlerResult start_run(Api& api, const http::Request& request, const std::string& agent, decide::StartRun command) {
-  CO_TRY(auto requester, requester_of(request));
+  CO_TRY(auto requester, co_await requester_of(api, request));
   requester.in_memory = requester.in_memory || is_in_memory(api, agent, command);
   leases::Claims& claims = api.work.claims;
   const std::string name = name_of(requester);

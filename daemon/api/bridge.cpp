@@ -6,12 +6,17 @@
 namespace sessiond::api {
 namespace {
 
-HandlerResult outbound(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
-  decide::Outbound command{.target = path.target};
+struct Asked {
+  decide::Outbound command{};
+  std::string key{};  // idempotencyKey
+};
+
+// Reads a request. A long one on a disk thread.
+Result<Asked> read_outbound(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits));
+  decide::Outbound command;
   command.topic = checked_topic(fields);
-  command.text = fields.string("text", api.config.limits.body_bytes);
+  command.text = fields.string("text", limits.body_bytes);
   check_content(fields, command.text, fields.raw("content"), command.content);
   command.media_urls = fields.strings("mediaUrls");
   command.usage = json::compact(fields.object("usage").value_or(""));
@@ -25,11 +30,22 @@ HandlerResult outbound(Api& api, http::Request& request) {
     fields.fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
   command.mirror_only = fields.boolean("mirrorOnly").value_or(false);
   check_not_empty(fields, command.text, "mediaUrls", !command.media_urls.empty());
-  const std::string key = fields.string("idempotencyKey").value_or("");
-  CO_TRY(fields.done());
+  std::string key = fields.string("idempotencyKey").value_or("");
+  TRY(fields.done());
+  if (is_long(request)) transcripts::see(command.entry.emplace(decide::entry_of(command)));
+  return Asked{.command = std::move(command), .key = std::move(key)};
+}
+
+HandlerResult outbound(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto asked,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_outbound(request, limits); }));
+  decide::Outbound& command = asked.command;
+  command.target = path.target;
   command.instance = request.path;
   command.request_id = request.request_id;
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request, key));
+  co_return co_await commit(api, request, path.agent, std::move(command),
+                            co_await requester_of(api, request, asked.key));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void check_content(Fields& fields, const std::optional<std::string>& text, std::
   if (json::kind(*content) != json::Kind::array && json::kind(*content) != json::Kind::string)
     fields.fault("content", "must be an array of parts or a string");
   if (*content == "[]" || *content == "\"\"") fields.fault("content", "is empty");
-  into = *content;
+  into = json::compact(*content);
 }
 
 void check_not_empty(Fields& fields, const std::optional<std::string>& text, std::string_view other, bool has_other) {

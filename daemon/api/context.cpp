@@ -385,7 +385,7 @@ HandlerResult compact(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(asked_window(request));
   CO_TRY(auto topic, topic_of(request));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   constexpr std::size_t longest = 1 << 20;
   const auto summary = fields.string("summary", longest);
   const auto first_kept = fields.string("firstKeptEntryId", 128);
@@ -402,7 +402,7 @@ HandlerResult compact(Api& api, http::Request& request) {
     co_return co_await commit(
         api, request, path.agent,
         decide::FailCompaction{.target = path.target, .topic = topic, .error = json::compact(*error)},
-        requester_of(request));
+        co_await requester_of(api, request));
   if (!summary) co_return co_await plan(api, request, instructions.value_or(""));
   co_return co_await commit(api, request, path.agent,
                             decide::CompactSession{.target = path.target,
@@ -411,18 +411,18 @@ HandlerResult compact(Api& api, http::Request& request) {
                                                    .first_kept = *first_kept,
                                                    .instructions = instructions.value_or(""),
                                                    .usage = usage ? json::compact(*usage) : ""},
-                            requester_of(request));
+                            co_await requester_of(api, request));
 }
 
 HandlerResult repair(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto topic, topic_of(request));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const bool dry_run = fields.boolean("dryRun").value_or(false);
   CO_TRY(fields.done());
   co_return co_await commit(api, request, path.agent,
                             decide::RepairSession{.target = path.target, .topic = topic, .dry_run = dry_run},
-                            requester_of(request));
+                            co_await requester_of(api, request));
 }
 
 }  // namespace

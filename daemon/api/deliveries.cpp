@@ -72,7 +72,7 @@ Result<decide::Adoption> read_part(const auth::Principal& principal, Fields& fie
 }
 
 HandlerResult claim_deliveries(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   leases::Outbox::Wish wish{.sees = seen_by(request.principal), .actor = request.principal.id};
   wish.limit = static_cast<std::size_t>(between(fields, "limit", 10, 1, most_claimed));
   wish.wait_ms = between(fields, "waitMs", 0, 0, longest_claim_ms);
@@ -102,7 +102,7 @@ HandlerResult commit_about(Api& api, http::Request& request, Command command) {
       return decide::decide(state, command, context);
     }
   };
-  CO_TRY(const auto requester, requester_of(request));
+  CO_TRY(const auto requester, co_await requester_of(api, request));
   for (const std::string& agent : co_await api.work.outbox.agents_with(command.id)) {
     if (!request.principal.sees_agent(agent)) continue;
     auto reply = co_await api.ledger.commit(agent, requester, decide);
@@ -116,7 +116,7 @@ HandlerResult commit_about(Api& api, http::Request& request, Command command) {
 }
 
 HandlerResult ack(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   decide::AckDelivery command;
   static_cast<void>(fields.integer("attempt"));  // any is taken
   if (const auto id = fields.string("platformMessageId", 512)) command.platform_message_id = json::quote(*id);
@@ -133,7 +133,7 @@ std::int64_t read_attempt(Fields& fields) {
 }
 
 HandlerResult nack(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   decide::NackDelivery command{.attempt = read_attempt(fields)};
   const auto error = fields.object("error");
   if (!is_given(fields, "error")) fields.fault("error", "is missing");
@@ -154,7 +154,7 @@ HandlerResult nack(Api& api, http::Request& request) {
 }
 
 HandlerResult extend_delivery(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   decide::ExtendDelivery command{.attempt = read_attempt(fields)};
   command.lease_ms = between(fields, "leaseMs", 60'000, least_delivery_lease_ms, most_delivery_lease_ms);
   CO_TRY(fields.done());
@@ -162,7 +162,7 @@ HandlerResult extend_delivery(Api& api, http::Request& request) {
 }
 
 HandlerResult retry_delivery(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   CO_TRY(fields.done());
   co_return co_await commit_about(api, request, decide::RetryDelivery{});
 }

@@ -99,7 +99,7 @@ asio::awaitable<Result<bool>> check_agent_may_tell(Api& api, const http::Request
 HandlerResult publish(Api& api, http::Request& request, journal::EventType type) {
   CO_TRY(auto path, session_path(request, api));
   const bool delta = type == journal::EventType::text_delta;
-  CO_TRY(auto fields, body_fields(request, api, delta ? Body::required : Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, delta ? Body::required : Body::optional));
   auto topic = fields.string("topic", 80);
   stream::Ephemeral event{.type = type, .run_id = delta ? fields.string("runId", 128).value_or("") : "", .text = {}};
   if (delta) {

@@ -49,8 +49,13 @@ bool Fields::has(std::string_view name) const {
 std::optional<std::string> Fields::string(std::string_view name, std::size_t max_bytes) {
   const auto value = take(name);
   if (!value) return {};
-  auto text = json::as_string(*value);
-  if (!text) {
+  constexpr std::size_t most_escaped = 6;  // bytes as which one byte may be written: \u0061
+  const bool is_too_long =
+      json::kind(*value) == json::Kind::string && value->size() / most_escaped > max_bytes;  // without reading it
+  auto text = is_too_long ? std::nullopt : json::as_string(*value);
+  if (is_too_long) {
+    fault(name, fmt::format("longer than {} bytes", max_bytes));
+  } else if (!text) {
     fault(name, "must be a string");
   } else if (text->size() > max_bytes) {
     fault(name, fmt::format("longer than {} bytes", max_bytes));

@@ -12,8 +12,8 @@
 #include "daemon/ledger/staging.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/context/entry.hpp"
-#include "policy/context/open_runs.hpp"
 #include "transcripts/conversation.hpp"
+#include "transcripts/copy.hpp"
 #include "transcripts/entry.hpp"
 #include "transcripts/line_index.hpp"
 #include "transcripts/origins.hpp"
@@ -58,67 +58,20 @@ asio::awaitable<Result<Origin>> origin_of(Api& api, const http::Request& request
       });
 }
 
-Result<std::string> header_of(const std::string& session_id, const std::string& cwd, const std::string& parent,
-                              std::span<const transcripts::CopiedLines> copied) {
-  std::string header = transcripts::header_line(session_id, store::unix_ms(), cwd, parent);
-  header.pop_back();
-  if (copied.empty()) return header;
-  json::Edit edit;
-  edit.put("copied", transcripts::copied_member(copied));
-  header = json::apply(header, edit);
-  if (header.size() < transcripts::longest_header) return header;
-  return fail_at("", "its messages come from too many places: the list of these would be longer than 1 MiB");
-}
-
 // Notes that a new session names blobs: its entries are in no event.
 void note_names(Api& api, const std::string& agent, const std::string& session_id, const std::set<std::string>& names) {
   for (const std::string& hash : names) api.blobs.note(hash, {.agent = agent, .name = session_id});
 }
 
-// A staged copy of the path to a message. Null: the transcript has no entries.
-struct Copied {
-  std::shared_ptr<transcripts::StagedTranscript> staged{};
-  std::set<std::string> blobs{};  // that it names
-  std::vector<transcripts::CopiedLines> records{};
-  transcripts::EntrySums sums{};
-  std::string last_id{};
+// A staged copy of the path to a message.
+struct Copied : transcripts::PathCopy {
+  std::shared_ptr<transcripts::StagedTranscript> staged{};  // null: the transcript has no entries
 };
 
-// The entry behind a word that was left out followed that word. It follows the entry before it in the copy, so that
-// programs which go from parent to parent find all of it. Other lines are copied as they are.
-std::string_view following(std::string_view line, const std::string& before, std::string& held) {
-  const std::string parent = json::as_string(transcripts::read_fields(line).parent_id).value_or("");
-  if (parent.empty() || parent == before) return line;
-  held = json::apply(line, {.set = {{"parentId", json::quote(before)}}});
-  return held;
-}
-
-// Ends in the copy the runs that are under way at its end: in the origin they end behind what is copied.
-Result<void> end_runs(transcripts::StagedTranscript& copy, const context::OpenRuns& open, std::string parent,
-                      transcripts::EntrySums& sums) {
-  for (const context::OpenRuns::Open& run : open.all()) {
-    json::ObjectWriter data;
-    data.string("runId", run.run);
-    data.string("status", "interrupted");
-    data.string("stopReason", "copied");
-    const transcripts::NewEntry record = transcripts::custom_entry("sessiond.run", data.text());
-    std::string id = store::random_hex(16);
-    const std::string written = transcripts::write_entry(record, id, parent, 0, store::unix_ms()).line;
-    const std::string_view line = std::string_view(written).substr(0, written.find('\n'));
-    TRY(copy.add(line));
-    sums.add(line);
-    parent = std::move(id);
-  }
-  return {};
-}
-
-// A transcript that is to be copied: where it is, how far it goes, and where the copy goes.
-struct CopyAsked {
-  std::string file{}, name{};  // of the origin: transcript_name()
+// A transcript that is to be copied, how far it goes, and the file that is made.
+struct CopyAsked : transcripts::CopyAsked {
   transcripts::PathAsked path{};
-  std::string copy{};               // the file that is made
-  std::string session_id{}, cwd{};  // of its session
-  transcripts::EntrySums sums{};    // of the files that were copied before
+  std::string copy{};
 };
 
 void add_session_ids(std::vector<std::string>& ids, std::span<const transcripts::CopiedLines> records) {
@@ -128,42 +81,17 @@ void add_session_ids(std::vector<std::string>& ids, std::span<const transcripts:
   }
 }
 
-// Copies line by line: the memory that it takes does not depend on how long the transcript is.
 asio::awaitable<Result<Copied>> copy_path(Api& api, std::string agent, CopyAsked asked) {
   const ledger::Paths& paths = api.ledger.parts().env.paths;
   std::string file = asked.file;
   const auto call = [&paths, agent, asked = std::move(asked)](transcripts::Transcript& from) -> Result<Copied> {
-    Copied out{.sums = asked.sums};
+    Copied out;
+    out.sums = asked.sums;
     TRY(const auto spans, transcripts::read_path(from, asked.path));
     if (spans.empty()) return out;
-    TRY(const std::string origin_header, from.header());
-    std::vector<transcripts::Origins::Lines> lines;
-    for (const transcripts::SeqSpan& span : spans) lines.push_back({span.first, span.last});
-    out.records = transcripts::Origins::read(asked.name, origin_header).of_copy(lines);
     const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
-      TRY(const std::string header, header_of(asked.session_id, asked.cwd, asked.file, out.records));
-      TRY(into.add(header));
-      Result<void> added;
-      context::OpenRuns open;
-      std::uint64_t next = spans.front().first;
-      TRY(from.each(spans, [&](std::uint64_t seq, std::string_view stored) {
-        std::string held;
-        std::string_view line = seq == next ? stored : following(stored, out.last_id, held);
-        if (json::has_line_ends(line)) {  // a foreign program wrote it
-          held = line;
-          json::escape_line_ends(held);
-          line = held;
-        }
-        next = seq + 1;
-        added = into.add(line);
-        policy::names_in(line, policy::NamedBy::message, [&out](std::string_view hash) { out.blobs.emplace(hash); });
-        out.sums.add(line);
-        out.last_id = transcripts::entry_id(line, seq);
-        if (const auto note = transcripts::run_note_of(seq, line)) open.take(*note);
-        return added.has_value();
-      }));
-      TRY(std::move(added));
-      return end_runs(into, open, out.last_id, out.sums);
+      TRY(static_cast<transcripts::PathCopy&>(out), transcripts::copy_path(from, spans, asked, into));
+      return {};
     };
     TRY(auto staged, ledger::write_staged(paths, agent, asked.copy, write));
     if (asked.sums.first_message.empty() && !out.sums.first_message.empty()) {
@@ -194,13 +122,13 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
   const std::string own(store::parse_key(key).topic);
   const auto copy = [&](const std::string& file, const std::optional<std::string>& topic, const std::string& to) {
     return copy_path(api, agent,
-                     {.file = file,
-                      .name = transcripts::transcript_name(origin.session_id, topic),
-                      .path = {.to = to, .waiting = origin.waiting},
-                      .copy = store::transcript_file(command.session_id, topic.value_or(own)),
-                      .session_id = command.session_id,
-                      .cwd = origin.cwd,
-                      .sums = command.sums});
+                     {{.file = file,
+                       .name = transcripts::transcript_name(origin.session_id, topic),
+                       .session_id = command.session_id,
+                       .cwd = origin.cwd,
+                       .sums = command.sums},
+                      {.to = to, .waiting = origin.waiting},
+                      store::transcript_file(command.session_id, topic.value_or(own))});
   };
   auto main = co_await copy(origin.file, {}, message_id);
   if (!main && main.error().code == Code::message_not_found) {
@@ -227,21 +155,21 @@ asio::awaitable<Result<void>> copy_all(Api& api, const std::string& agent, const
 
 HandlerResult fork(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const auto message_id = fields.string("messageId", 128);
   if (message_id && !store::valid_entry_id(*message_id)) fields.fault("messageId", "is no message id");
   decide::ForkSession command{.target = path.target};
   command.key = std::string(store::trim(fields.string("key", 512).value_or("")));
   command.name = fields.string("name");
   CO_TRY(fields.done());
-  CO_TRY(check_secrets(api, request, command.key, fields.text()));
+  CO_TRY(co_await check_secrets(api, request, command.key, fields.text()));
   if (!command.key.empty()) {
     CO_TRY(const auto key, store::canonical_key(command.key, path.agent));
     CO_TRY(may_create(request.principal, path.agent, key, ""));
   } else if (!request.principal.sees_whole_agent(path.agent)) {
     co_return fail(Code::forbidden, "a token with a key prefix or channel must name the key");
   }
-  CO_TRY(auto requester, requester_of(request));
+  CO_TRY(auto requester, co_await requester_of(api, request));
   CO_TRY(const auto origin, co_await origin_of(api, request, path));
   command.target.key = origin.key;
   command.origin_id = origin.session_id;
@@ -343,7 +271,7 @@ Result<transcripts::EntrySums> write_entries(transcripts::StagedTranscript& into
 
 HandlerResult put_transcript(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::honoured));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const auto entries = fields.array("entries");
   if (!entries) fields.fault("entries", "is needed");
   const auto expected = fields.integer("expectedSeq");
@@ -360,7 +288,7 @@ HandlerResult put_transcript(Api& api, http::Request& request) {
   command.target.key = origin.key;
   CO_TRY(const auto copied, co_await copied_of(api, path.agent, origin, *entries));
   add_session_ids(command.copied_from, copied.records);
-  CO_TRY(const std::string header, header_of(command.session_id, origin.cwd, "", copied.records));
+  CO_TRY(const std::string header, transcripts::copy_header(command.session_id, origin.cwd, "", copied.records));
   const auto write = [&](transcripts::StagedTranscript& into) -> Result<void> {
     TRY(command.sums, write_entries(into, *entries, header, origin.files_per_message));
     if (copied.changed.contains(command.sums.first_id)) command.sums.first_message.clear();

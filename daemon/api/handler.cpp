@@ -91,7 +91,8 @@ http::Response no_content() {
 
 Result<std::optional<decide::RunHold>> run_of(const http::Request& request) {
   const std::string_view header = request.header("x-run");
-  if (header.empty()) return std::nullopt;
+  const auto is_it = [](const auto& one) { return one.first == "x-run"; };
+  if (header.empty() && std::ranges::none_of(request.headers, is_it)) return std::nullopt;
   const std::size_t semicolon = header.rfind(';');
   const auto fence = semicolon == std::string_view::npos
                          ? std::nullopt
@@ -168,12 +169,12 @@ Result<SessionPath> session_path(const http::Request& request, const Api& api, M
   return path;
 }
 
-Result<std::string_view> body_of(http::Request& request, const Api& api, Body body) {
+Result<std::string_view> body_of(http::Request& request, const Limits& limits, Body body) {
   if (request.body.empty() && body == Body::optional) return std::string_view{};
   if (!is_json_type(request.header("content-type")))
     return fail(Code::unsupported_media_type,
                 fmt::format("this route takes application/json, not {}", request.header("content-type")));
-  const std::size_t depth = api.config.limits.json_depth;
+  const std::size_t depth = limits.json_depth;
   if (!request.checked || request.checked->max_depth != depth) request.checked = http::check_json(request.body, depth);
   if (const auto& fine = request.checked->result; !fine)
     return fail(Code::bad_request,
@@ -183,14 +184,19 @@ Result<std::string_view> body_of(http::Request& request, const Api& api, Body bo
   return store::trim(request.body);
 }
 
-void check_again(const Api& api, http::Request& request) {
+void check_again(http::Request& request, const Limits& limits) {
   request.checked.reset();
-  if (is_long(request)) request.checked = http::check_json(request.body, api.config.limits.json_depth);
+  if (is_long(request)) request.checked = http::check_json(request.body, limits.json_depth);
 }
 
-Result<Fields> body_fields(http::Request& request, const Api& api, Body body) {
-  TRY(const std::string_view object, body_of(request, api, body));
+Result<Fields> fields_of(http::Request& request, const Limits& limits, Body body) {
+  TRY(const std::string_view object, body_of(request, limits, body));
   return Fields::of(object);
+}
+
+asio::awaitable<Result<Fields>> body_fields(const Api& api, http::Request& request, Body body) {
+  return off_the_loop(api, request,
+                      [&request, body](const Limits& limits) { return fields_of(request, limits, body); });
 }
 
 std::filesystem::path sessions_folder(const Api& api, const std::string& agent) {
@@ -242,26 +248,29 @@ bool wants_fresh(const http::Request& request) {
   return request.header("cache-control").find("no-cache") != std::string_view::npos;
 }
 
-Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key, std::string_view body) {
+asio::awaitable<Result<ledger::Requester>> requester_of(const Api& api, const http::Request& request,
+                                                        std::string body_key, std::string_view body) {
   ledger::Requester requester{.actor = request.principal.id, .scope = {}, .request = {}, .respond_async = false};
   requester.respond_async = request.header("prefer").find("respond-async") != std::string_view::npos;
   std::string_view key = request.header("idempotency-key");
   if (key.size() >= 2 && key.front() == '"' && key.back() == '"')
     key = key.substr(1, key.size() - 2);  // structured-field string
   if (!body_key.empty()) {
-    if (!key.empty() && key != body_key) return fail_at("/idempotencyKey", "differs from the Idempotency-Key header");
+    if (!key.empty() && key != body_key)
+      co_return fail_at("/idempotencyKey", "differs from the Idempotency-Key header");
     key = body_key;
   }
   if (key.empty()) {
     if (std::ranges::any_of(request.headers, [](const auto& header) { return header.first == "idempotency-key"; })) {
-      return fail(Code::bad_request, "Idempotency-Key is empty");
+      co_return fail(Code::bad_request, "Idempotency-Key is empty");
     }
-    return requester;
+    co_return requester;
   }
-  if (key.size() > 255) return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
+  if (key.size() > 255) co_return fail(Code::bad_request, "Idempotency-Key is longer than 255 bytes");
   requester.scope = scope_of(request, key);
-  requester.request = answers::digest(repeatable_part(request, body));
-  return requester;
+  requester.request = co_await off_the_loop(
+      api, request, [&](const Limits&) { return answers::digest(repeatable_part(request, body)); });
+  co_return requester;
 }
 
 Result<std::optional<bool>> query_bool(const http::Request& request, std::string_view name) {

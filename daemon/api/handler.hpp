@@ -4,13 +4,14 @@
 //
 //   HandlerResult archive(Api& api, Request& request) {
 //     CO_TRY(auto path, session_path(request, api, Match::honoured));
-//     CO_TRY(auto fields, body_fields(request, api, Body::optional));
+//     CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
 //     CO_TRY(fields.done());
 //     co_return co_await commit(api, request, path.agent, ArchiveSession{.target = path.target},
-//     requester_of(request));
+//                               co_await requester_of(api, request));
 //   }
 //
-// Handlers run on the loop's thread. Disk work goes through on_disk().
+// Handlers run on the loop's thread. Disk work goes through on_disk(). What looks at each byte of a body goes through
+// off_the_loop(): a body of 8 MiB in small members takes a fifth of a second.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -83,24 +84,28 @@ bool wants_fresh(const http::Request& request);
 // GET, HEAD or OPTIONS.
 bool is_safe(std::string_view method);
 
+// What a call on a disk thread knows of the limits: a copy, since SIGHUP changes those of the loop.
+using Limits = config::Config::Limits;
+
 enum class Body : std::uint8_t { required, optional };
 // The JSON body, which is one value, as a view into request.body; an absent optional one is "". Errors:
 // unsupported_media_type; bad_request, with the byte where the body stops being JSON. Ends of lines in it become
-// escapes (json::escape_line_ends).
-Result<std::string_view> body_of(http::Request& request, const Api& api, Body body = Body::required);
-// For a step that has replaced the body. A long one is checked, so call it on a disk thread then.
-void check_again(const Api& api, http::Request& request);
-// Returns whether the body is so long that it is read on a disk thread. 8 MiB in small members take a fifth of a
-// second.
+// escapes (json::escape_line_ends). Call it in off_the_loop().
+Result<std::string_view> body_of(http::Request& request, const Limits& limits, Body body = Body::required);
+// The body's members. Errors: those of body_of(); validation_failed when it is no object. Call it in off_the_loop().
+Result<Fields> fields_of(http::Request& request, const Limits& limits, Body body = Body::required);
+// The same, for commands whose fields are short.
+asio::awaitable<Result<Fields>> body_fields(const Api& api, http::Request& request, Body body = Body::required);
+// For a step that has replaced the body. Call it in off_the_loop().
+void check_again(http::Request& request, const Limits& limits);
+// Returns whether the body is so long that it is read on a disk thread.
 inline bool is_long(const http::Request& request) { return request.body.size() > limits::checked_here; }
-// The body's members. Errors: those of body_of(); validation_failed when it is no object.
-Result<Fields> body_fields(http::Request& request, const Api& api, Body body = Body::required);
 
 // The token and Idempotency-Key of a request that commits; `body_key` is the key when the body holds one. Errors:
 // bad_request for a malformed key; validation_failed when header and body differ.
-// `body`: the part of the body that asks for the commit; empty: all of it.
-Result<ledger::Requester> requester_of(const http::Request& request, std::string_view body_key = {},
-                                       std::string_view body = {});
+// `body`: the part of the body that asks for the commit; empty: all of it. `request` and `body` outlive the wait.
+asio::awaitable<Result<ledger::Requester>> requester_of(const Api& api, const http::Request& request,
+                                                        std::string body_key = {}, std::string_view body = {});
 
 // Tells a request that waits whether to go on: false once its client has closed the connection, or its token is not
 // valid any more. `api` and `request` outlive it.
@@ -185,11 +190,15 @@ auto on_disk(const Api& api, Call call) {
 // The folder that holds an agent's sessions.json and transcripts.
 std::filesystem::path sessions_folder(const Api& api, const std::string& agent);
 
-// Runs a call that reads the body: here, or on a disk thread if it is long. What is read is a view into request.body.
+// Runs a call that reads the body, `call(limits)`: here, or on a disk thread if the body is long. All handlers read
+// bodies through this. What is read may be a view into request.body. The call must not use what belongs to the loop, so
+// it has no Api: what it needs of the settings beside the limits is captured by value.
 template <class Call>
-asio::awaitable<std::invoke_result_t<Call&>> off_the_loop(const Api& api, const http::Request& request, Call call) {
-  if (!is_long(request)) co_return call();
-  co_return co_await on_disk(api, std::move(call));
+asio::awaitable<std::invoke_result_t<Call&, const Limits&>> off_the_loop(const Api& api, const http::Request& request,
+                                                                         Call call) {
+  const Limits limits = api.config.limits;
+  if (!is_long(request)) co_return call(limits);
+  co_return co_await on_disk(api, [&] { return call(limits); });
 }
 
 // --- the reply ---

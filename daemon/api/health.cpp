@@ -6,6 +6,7 @@
 #include "daemon/api/metrics.hpp"
 #include "store/clock.hpp"
 #include "store/files.hpp"
+#include "store/names.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -34,15 +35,18 @@ std::string journal_check_json(const journal::JournalCheck& check) {
                      check.bytes, check.of_bytes);
 }
 
-// Says which transcripts are not there, of those that were missing when their agents were loaded. Blocks.
+// Says which transcripts are not there, of those that were missing at the last look at their agents. Blocks.
 std::vector<std::string> still_missing(const std::vector<ledger::MissingTranscript>& missing) {
   std::vector<std::string> out;
-  for (const ledger::MissingTranscript& one : missing)
-    if (!store::stat_of(one.path))
-      out.push_back(
-          fmt::format("{} is missing: session {} has {} messages. Put the file back; without it they are lost, "
-                      "and new messages get seqs from 0",
-                      one.path.native(), one.key, one.messages));
+  for (const ledger::MissingTranscript& one : missing) {
+    if (store::stat_of(one.path)) continue;
+    const std::string what =
+        one.topic ? fmt::format("session {} had entries in its {}", one.key, store::describe_topic(*one.topic))
+                  : fmt::format("session {} has {} messages", one.key, one.messages);
+    out.push_back(
+        fmt::format("{} is missing: {}. Put the file back; without it they are lost, and new {} get seqs from 0",
+                    one.path.native(), what, one.topic ? "entries" : "messages"));
+  }
   return out;
 }
 

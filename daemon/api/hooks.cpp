@@ -81,7 +81,7 @@ HandlerResult put_hook(Api& api, http::Request& request) {
   CO_TRY(check_may_make(request.principal));
   runs::Hook hook{.name = request.params.at(0)};
   if (!is_hook_name(hook.name)) co_return fail(Code::invalid_id, "a hook's name is 1..64 of [A-Za-z0-9._-]");
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   hook.blocking = fields.boolean("blocking").value_or(false);
   read_events(fields, hook);
   hook.timeout_ms = fields.integer("timeoutMs");
@@ -135,7 +135,7 @@ asio::awaitable<bool> sees_call(Api& api, const http::Request& request, const le
 
 HandlerResult answer_call(Api& api, http::Request& request) {
   const std::string id = request.params.at(0);
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const auto block = fields.boolean("block");
   const auto reason = fields.string("reason", longest_reason);
   const auto context = fields.string("additionalContext", longest_context);
@@ -178,7 +178,7 @@ asio::awaitable<void> wait_until_idle(Api& api, const http::Request& request, st
 
 HandlerResult shut_down(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const std::string reason = fields.string("reason", longest_reason).value_or("");
   if (!fields.has("reason")) fields.fault("reason", "is missing");
   CO_TRY(fields.done());

@@ -199,7 +199,7 @@ asio::awaitable<Result<Outcome>> import_one(Api& api, const http::Request& reque
       co_return fail(
           Code::validation_failed,
           fmt::format("its key ends in :topic:{0}, so the transcript of topic {0} is its own", *transcript.topic));
-  CO_TRY(check_secrets(api, request, key, json::apply("{}", session.entry)));
+  CO_TRY(co_await check_secrets(api, request, key, json::apply("{}", session.entry)));
   json::Edit entry = session.entry;
   // The daemon took these words from the messages, which have been scanned. check_secrets() is for fields of clients.
   if (!session.first_message.empty()) {
@@ -249,13 +249,14 @@ std::vector<policy::WrittenHandle> names_of(const ImportBody& body) {
 }
 
 // Stores the media of all lines. Blocks.
-Result<Pins> store_media_of(const Api& api, ImportBody& body) {
+Result<Pins> store_media_of(const Api& api, MediaSettings settings, ImportBody& body) {
   Pins all;
   for (ImportedSession& session : body.sessions)
     for (ImportedTranscript& transcript : session.transcripts)
       for (decide::ImportedLine& line : transcript.lines) {
-        if (!may_change(api, line.line) || !json::check(line.line, {.max_depth = json::foreign_depth})) continue;
-        TRY(Pins pins, store_media_now(api, line.line));
+        if (!may_change(settings.content, line.line) || !json::check(line.line, {.max_depth = json::foreign_depth}))
+          continue;
+        TRY(Pins pins, store_media_now(api, settings, line.line));
         std::ranges::move(pins, std::back_inserter(all));
       }
   return all;
@@ -343,7 +344,7 @@ asio::awaitable<Result<void>> import_index(Api& api, const http::Request& reques
       tally.skip(indexed.id, "is named so already");
       continue;
     }
-    auto done = check_secrets(api, request, named->key, named->patch);
+    auto done = co_await check_secrets(api, request, named->key, named->patch);
     if (done) {
       decide::PatchSession command{.target = {.key = named->key}, .patch = named->patch};
       auto reply =
@@ -400,7 +401,8 @@ HandlerResult import_sessions(Api& api, http::Request& request) {
     // Readers make JSON of what was text in the body, so it is the lines that are looked at.
     CO_TRY(const Pins named,
            co_await accept_handles(api, request, co_await on_disk(api, [&] { return names_of(body); })));
-    CO_TRY(const Pins pins, co_await on_disk(api, [&] { return store_media_of(api, body); }));
+    CO_TRY(const Pins pins,
+           co_await on_disk(api, [&, settings = media_settings(api)] { return store_media_of(api, settings, body); }));
     const IfExists how = if_exists == "replace"    ? IfExists::replace
                          : if_exists == "continue" ? IfExists::go_on
                                                    : IfExists::skip;

@@ -43,6 +43,7 @@ ledger::MessageSearch search_for(const Api& api, const http::Request& request, c
   return search;
 }
 
+// `most`: context.maxFilesPerMessage.
 void check_files(Fields& fields, const decide::Inbound& command, std::int64_t most) {
   json::ObjectWriter message;
   if (!command.content.empty()) message.raw("content", command.content);
@@ -64,19 +65,35 @@ asio::awaitable<bool> has_session(Api& api, std::string agent, const std::string
 }
 
 // Stands for the words of a message, in whichever form they come, and for what is attached.
-std::string words_of(const decide::Inbound& command) {
+std::string mark_of(const decide::Inbound& command) {
   if (command.content.empty()) return ledger::words_mark(command.text.value_or(""), "", command.attachments);
   const bool has_files = context::files_in(R"({"content":)" + command.content + "}") > 0;
   return ledger::words_mark(transcripts::text_of(command.content), has_files ? command.content : "",
                             command.attachments);
 }
 
-// Takes one message. `message` is the body, or an element of the array in it.
-HandlerResult receive(Api& api, const http::Request& request, std::string_view message) {
-  CO_TRY(auto fields, Fields::of(message));
+// Reads the words of a long message ahead of its decision. Blocks.
+std::shared_ptr<const decide::InboundWords> seen_words(const decide::Inbound& command,
+                                                       const std::vector<std::string>& reset_triggers) {
+  auto words = std::make_shared<decide::InboundWords>(decide::words_of(command, reset_triggers));
+  if (words->entry) transcripts::see(*words->entry);
+  return words;
+}
+
+// A message as it was read.
+struct Received {
+  std::string agent{};
+  decide::Inbound command{};
+  std::string key{};   // idempotencyKey
+  std::string mark{};  // mark_of() it
+};
+
+// Reads one message: the body, or an element of the array in it. A long one is read on a disk thread.
+Result<Received> read_message(std::string_view message, const Limits& limits, std::int64_t most_files) {
+  TRY(auto fields, Fields::of(message));
   const auto text = [&fields](std::string_view name) { return fields.string(name).value_or(""); };
-  decide::Inbound command;
-  const std::string agent = agent_of(fields);
+  Received out{.agent = agent_of(fields)};
+  decide::Inbound& command = out.command;
   command.channel = text("channel");
   command.account_id = text("accountId");
   command.chat_type = text("chatType");
@@ -96,14 +113,26 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   command.activate = fields.boolean("activate");
   read_thread(fields, command.thread_id);
   command.topic = checked_topic(fields);
-  command.text = fields.string("text", api.config.limits.body_bytes);
+  command.text = fields.string("text", limits.body_bytes);
   check_content(fields, command.text, fields.raw("content"), command.content);
   if (const auto attachments = fields.array("attachments")) command.attachments = json::compact(*attachments);
   if (command.attachments == "[]") command.attachments.clear();
   check_not_empty(fields, command.text, "attachments", !command.attachments.empty());
-  check_files(fields, command, api.ledger.rules().context.files_per_message);
-  const std::string key = text("idempotencyKey");
-  CO_TRY(fields.done());
+  check_files(fields, command, most_files);
+  out.key = text("idempotencyKey");
+  TRY(fields.done());
+  if (!command.message_id.empty()) out.mark = mark_of(command);
+  return out;
+}
+
+// Takes one message. `message` is the body, or an element of the array in it.
+HandlerResult receive(Api& api, const http::Request& request, std::string_view message) {
+  const std::int64_t most_files = api.ledger.rules().context.files_per_message;
+  CO_TRY(auto received, co_await off_the_loop(api, request, [&](const Limits& limits) {
+           return read_message(message, limits, most_files);
+         }));
+  const std::string& agent = received.agent;
+  decide::Inbound& command = received.command;
   if (!request.principal.sees_agent(agent))
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
 
@@ -114,7 +143,7 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
   const policy::Route route = command.route;
   if (!request.principal.sees(agent, route.key, route.channel))
     co_return fail(Code::forbidden, fmt::format("this token may not post into {}", route.key));
-  CO_TRY(auto requester, requester_of(request, key, message));
+  CO_TRY(auto requester, co_await requester_of(api, request, received.key, message));
   if (!command.message_id.empty())
     requester.message =
         ledger::MessageName{.name = name_of(agent, {route.channel, command.account_id, route.peer, command.message_id}),
@@ -123,24 +152,25 @@ HandlerResult receive(Api& api, const http::Request& request, std::string_view m
                             .actor = request.principal.id,
                             .addresses = command.mentioned && !command.from_me,
                             .author = command.from.has_id ? command.from.id : "",
-                            .said = words_of(command)};
+                            .said = std::move(received.mark)};
   requester.in_memory = is_in_memory(api, agent, command);
   Pins pins, more_pins;
   if (!requester.in_memory) {
     CO_TRY(pins, co_await store_media(api, command.content));
     CO_TRY(more_pins, co_await store_media(api, command.attachments));
   }
+  if (is_long(request))
+    command.words =
+        co_await off_the_loop(api, request, [&command, triggers = api.ledger.rules().reset_triggers](const Limits&) {
+          return seen_words(command, triggers);
+        });
   const ledger::Decide decide = scoped(std::move(command), request);
   CO_TRY(auto reply, co_await api.ledger.commit(agent, std::move(requester), decide, true));
   co_return to_response(std::move(reply));
 }
 
 // Takes the messages of an array in order. One that is refused does not stop the others.
-HandlerResult receive_all(Api& api, const http::Request& request, std::string_view array) {
-  std::vector<std::string_view> messages;
-  for (const std::string_view message : json::elements(array)) messages.push_back(message);
-  if (messages.empty() || messages.size() > most_messages)
-    co_return fail_at("", fmt::format("has {} messages; a request takes 1 to {}", messages.size(), most_messages));
+HandlerResult receive_all(Api& api, const http::Request& request, const std::vector<std::string_view>& messages) {
   if (!request.header("idempotency-key").empty())
     co_return fail_at("", "each message of an array has an idempotencyKey of its own; the header is for one message");
   std::string results = "{\"results\":[";
@@ -156,10 +186,29 @@ HandlerResult receive_all(Api& api, const http::Request& request, std::string_vi
   co_return json_response(results + "]}");
 }
 
+// The messages of a body: one, or those of an array.
+struct Messages {
+  std::vector<std::string_view> all{};
+  bool is_list = false;
+};
+
+Result<Messages> read_messages(http::Request& request, const Limits& limits) {
+  TRY(const auto body, body_of(request, limits));
+  if (json::kind(body) != json::Kind::array) return Messages{.all = {body}};
+  Messages messages{.is_list = true};
+  std::size_t count = 0;
+  for (const std::string_view message : json::elements(body))
+    if (++count <= most_messages) messages.all.push_back(message);
+  if (count == 0 || count > most_messages)
+    return fail_at("", fmt::format("has {} messages; a request takes 1 to {}", count, most_messages));
+  return messages;
+}
+
 HandlerResult inbound(Api& api, http::Request& request) {
-  CO_TRY(const auto body, body_of(request, api));
-  if (json::kind(body) == json::Kind::array) co_return co_await receive_all(api, request, body);
-  co_return co_await receive(api, request, body);
+  CO_TRY(const auto messages,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_messages(request, limits); }));
+  if (messages.is_list) co_return co_await receive_all(api, request, messages.all);
+  co_return co_await receive(api, request, messages.all.front());
 }
 
 std::unexpected<Problem> no_such_message() {
@@ -228,26 +277,41 @@ HandlerResult answer_deleted(Api& api, std::string agent, std::string told, ledg
   co_return to_response(std::move(reply));
 }
 
-// Finds the session of a message that a request names, and commits what was done to it.
-HandlerResult change_message(Api& api, const http::Request& request, Fields& fields, decide::ChangeMessage command) {
-  const std::string agent = agent_of(fields);
+// What was done to a message, as a request names it.
+struct Change {
+  decide::ChangeMessage command{};
+  std::string agent{};
+  Named message{};
+  std::string author{};
+  std::string key{};  // idempotencyKey
+};
+
+// Reads which message it is, behind the fields that say what was done to it.
+Result<Change> read_change(Fields& fields, decide::ChangeMessage command) {
+  Change change{.command = std::move(command), .agent = agent_of(fields)};
   const auto needed = [&fields](std::string_view name) {
     auto text = fields.string(name);
     if (!text || store::trim(*text).empty()) fields.fault(name, text ? "is empty" : "is missing");
     return text.value_or("");
   };
-  const Named message{.channel = needed("channel"),
-                      .account_id = fields.string("accountId").value_or(""),
-                      .peer = needed("peer"),
-                      .id = needed("messageId")};
-  const std::string author = target_author(fields);
-  const std::string key = fields.string("idempotencyKey").value_or("");
-  CO_TRY(fields.done());
+  change.message = {.channel = needed("channel"),
+                    .account_id = fields.string("accountId").value_or(""),
+                    .peer = needed("peer"),
+                    .id = needed("messageId")};
+  change.author = target_author(fields);
+  change.key = fields.string("idempotencyKey").value_or("");
+  TRY(fields.done());
+  return change;
+}
+
+// Finds the session of a message that a request names, and commits what was done to it.
+HandlerResult change_message(Api& api, const http::Request& request, Change change) {
+  auto& [command, agent, message, author, key] = change;
   if (!request.principal.sees_agent(agent))
     co_return fail(Code::forbidden, fmt::format("this token has no access to agent {}", agent));
   ledger::MessageSearch search = search_for(api, request, agent, message);
   search.author = author;
-  CO_TRY(auto requester, requester_of(request, key));
+  CO_TRY(auto requester, co_await requester_of(api, request, key));
   const std::vector<ledger::FoundMessage> there = ledger::find_messages(api.ledger.parts(), search);
   command.channel = store::lower(store::trim(message.channel));
   command.account_id = store::trim(message.account_id);
@@ -285,23 +349,28 @@ HandlerResult change_message(Api& api, const http::Request& request, Fields& fie
   co_return co_await commit(api, request, agent, std::move(command), std::move(requester));
 }
 
-HandlerResult edit_message(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
+// Takes what was done to a message. `read` reads the fields that say it. A long body is read on a disk thread.
+HandlerResult take_change(Api& api, http::Request& request,
+                          decide::ChangeMessage (*read)(Fields& fields, const Limits& limits)) {
+  CO_TRY(auto change, co_await off_the_loop(api, request, [&](const Limits& limits) -> Result<Change> {
+           TRY(auto fields, fields_of(request, limits));
+           return read_change(fields, read(fields, limits));
+         }));
+  co_return co_await change_message(api, request, std::move(change));
+}
+
+decide::ChangeMessage read_edit(Fields& fields, const Limits& limits) {
   decide::ChangeMessage command{.what = decide::ChangeMessage::What::edit};
-  command.text = fields.string("text", api.config.limits.body_bytes);
+  command.text = fields.string("text", limits.body_bytes);
   check_content(fields, command.text, fields.raw("content"), command.content);
   check_not_empty(fields, command.text, "nothing else", command.text.has_value());  // attachments may stay
   command.mentioned = fields.boolean("mentioned").value_or(false);
-  co_return co_await change_message(api, request, fields, std::move(command));
+  return command;
 }
 
-HandlerResult delete_message(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
-  co_return co_await change_message(api, request, fields, {.what = decide::ChangeMessage::What::remove});
-}
+decide::ChangeMessage read_deletion(Fields&, const Limits&) { return {.what = decide::ChangeMessage::What::remove}; }
 
-HandlerResult react_to_message(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
+decide::ChangeMessage read_reaction(Fields& fields, const Limits&) {
   decide::ChangeMessage command{.what = decide::ChangeMessage::What::react};
   const auto emoji = fields.string("emoji", longest_emoji);
   if (emoji ? emoji->empty() : !fields.has("emoji")) fields.fault("emoji", emoji ? "is empty" : "is missing");
@@ -310,8 +379,12 @@ HandlerResult react_to_message(Api& api, http::Request& request) {
   if (const auto from = fields.raw("from").value_or("null"); from == "null" || from == "\"\"")
     fields.fault("from", "is missing");
   command.removed = fields.boolean("removed").value_or(false);
-  co_return co_await change_message(api, request, fields, std::move(command));
+  return command;
 }
+
+HandlerResult edit_message(Api& api, http::Request& request) { return take_change(api, request, read_edit); }
+HandlerResult delete_message(Api& api, http::Request& request) { return take_change(api, request, read_deletion); }
+HandlerResult react_to_message(Api& api, http::Request& request) { return take_change(api, request, read_reaction); }
 
 // A message, and the position of the state that it was read at.
 struct ShownMessage {

@@ -90,7 +90,7 @@ struct Resumed {
 
 HandlerResult resume(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const auto client = fields.string("client", 128);
   if (client && !store::valid_entry_id(*client)) fields.fault("client", std::string(client_rule));
   CO_TRY(fields.done());
@@ -107,7 +107,8 @@ HandlerResult resume(Api& api, http::Request& request) {
                                 .session_id = source.session_id,
                                 .said = std::move(said),
                                 .shows_parent = there.shows_parent};
-  CO_TRY(auto response, co_await commit(api, request, path.agent, std::move(command), requester_of(request)));
+  CO_TRY(auto response,
+         co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request)));
   if (store::lower(request.header("accept")).starts_with("text/plain") && response.status == 200) {
     response.body = json::string_at(response.body, "resumeSummary").value_or("");
     response.content_type = "text/plain; charset=utf-8";

@@ -12,6 +12,7 @@
 #include "store/seal/sealed.hpp"
 #include "transcripts/archive.hpp"
 #include "transcripts/conversation.hpp"
+#include "transcripts/counts.hpp"
 #include "transcripts/origins.hpp"
 #include "transcripts/sums.hpp"
 
@@ -180,9 +181,35 @@ asio::awaitable<Result<void>> leave_out_taken_back(Api& api, const std::string& 
   co_return Result<void>{};
 }
 
+// Counts what the archives hold, and notes how far each was read. What foreign programs wrote to a transcript before it
+// became an archive, or to the archive, its entry does not count.
+asio::awaitable<void> count_archives(Api& api, const std::string& agent, decide::RestoreSession& command) {
+  using Read = std::pair<transcripts::Counts, std::uint64_t>;
+  const auto read = [](transcripts::Transcript& from) -> Result<Read> {
+    TRY(const auto counts, transcripts::counts_of(from));
+    return Read{counts, from.tail().size};
+  };
+  transcripts::Counts counts;
+  bool all_read = true;
+  for (const std::string& archive : command.archives) {
+    const auto found = co_await api.ledger.read_transcript(agent, archive, read);
+    const auto status =
+        co_await on_disk(api, [path = sessions_folder(api, agent) / archive] { return store::stat_within(path); });
+    if (!found || !status) {
+      all_read = false;
+      continue;
+    }
+    std::string file = archive.substr(0, archive.size() - transcripts::archive_ending(archive).size());
+    const auto topic = store::topic_of_file(command.session_id, file);
+    if (!topic || !store::is_stream_topic(*topic)) counts.add(found->first);
+    command.read.push_back({.file = std::move(file), .inode = status->st_ino, .size = found->second});
+  }
+  if (all_read) command.counts = counts;
+}
+
 HandlerResult restore(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const auto session_id = fields.string("sessionId", 128);
   const auto archive = fields.string("archive", 512);
   CO_TRY(fields.done());
@@ -198,8 +225,9 @@ HandlerResult restore(Api& api, http::Request& request) {
              return read_archived(folder, archived);
            }));
     CO_TRY(co_await leave_out_taken_back(api, path.agent, command));
+    co_await count_archives(api, path.agent, command);
   }
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
 // A session and the files of its transcripts, its own first.
@@ -234,15 +262,15 @@ asio::awaitable<Result<SessionFiles>> files_of(Api& api, const http::Request& re
 
 HandlerResult clear(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   CO_TRY(fields.done());
   decide::ClearSession command{.target = path.target};
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
 HandlerResult release(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   CO_TRY(fields.done());
   CO_TRY(auto found, co_await files_of(api, request, path));
   const bool streamed = (co_await streamed_sessions(api)).contains({path.agent, found.session.key()});
@@ -255,7 +283,7 @@ HandlerResult release(Api& api, http::Request& request) {
 
 HandlerResult migrate(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   CO_TRY(fields.done());
   CO_TRY(const auto found, co_await files_of(api, request, path));
   std::string changed = "[";

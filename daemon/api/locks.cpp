@@ -157,7 +157,7 @@ http::Response lease_json(const ledger::LentLocks::Lease& lease, int status) {
 
 HandlerResult lend(Api& api, http::Request& request) {
   CO_TRY(auto agent, lending_agent(request));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const std::int64_t ttl = time_of(fields, "ttlMs", 1, {});
   const std::int64_t wait = time_of(fields, "waitMs", 0, api.config.store.lock.timeout_ms);
   CO_TRY(fields.done());
@@ -167,7 +167,7 @@ HandlerResult lend(Api& api, http::Request& request) {
 
 HandlerResult renew(Api& api, http::Request& request) {
   CO_TRY(auto agent, lending_agent(request));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const std::int64_t ttl = time_of(fields, "ttlMs", 1, {});
   CO_TRY(fields.done());
   CO_TRY(const auto lease, co_await api.ledger.lent_locks().renew(agent, request.params.at(1), ttl));

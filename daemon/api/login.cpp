@@ -16,7 +16,7 @@ void set_cookie(const http::Request& request, http::Response& response, std::str
 }
 
 HandlerResult log_in(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const auto token = fields.string("token", 256);
   if (!token) fields.fault("token", "is missing");
   CO_TRY(fields.done());

@@ -41,7 +41,7 @@ std::string to_json(const std::string& agent, const maintenance::Orphan& orphan)
 }
 
 HandlerResult maintain(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const auto named = fields.string("agent", 64);
   policy::RetentionLimits limits = maintenance::limits_of(api.config.session);
   const bool dry_run = fields.boolean("dryRun").value_or(true);
@@ -99,7 +99,7 @@ HandlerResult maintain(Api& api, http::Request& request) {
 
 HandlerResult reindex(Api& api, http::Request& request) {
   CO_TRY(require_full_scope(request, "list or adopt transcripts without a session"));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const auto named = fields.string("agent", 64);
   if (!named && !fields.has("agent")) fields.fault("agent", "is required");
   const bool adopts = fields.boolean("adopt").value_or(false);

@@ -71,8 +71,8 @@ asio::awaitable<Result<http::Response>> check_and_call(Api& api, http::Request& 
   CO_TRY(const Pins pins, co_await accept_handles(api, request, std::move(handles.found)));
   if (!handles.text.empty()) {
     request.body = std::move(handles.text);
-    co_await off_the_loop(api, request, [&] {
-      check_again(api, request);
+    co_await off_the_loop(api, request, [&](const Limits& limits) {
+      check_again(request, limits);
       return true;
     });
   }
@@ -104,17 +104,18 @@ asio::awaitable<Result<bool>> sees_blob(Api& api, const http::Request& request, 
   co_return false;
 }
 
-Result<Pins> store_media_now(const Api& api, std::string& json, std::vector<policy::StrippedContent>* stripped) {
+Result<Pins> store_media_now(const Api& api, MediaSettings settings, std::string& json,
+                             std::vector<policy::StrippedContent>* stripped) {
   using Content = config::Config::DurableContent;
   Pins pins;
   policy::WithoutMedia without = policy::take_media(json, blobs::sha256_of);
   if (!without.media.empty()) api.blobs.activate();
   for (const policy::Media& one : without.media) {
     pins.push_back(api.blobs.store().pin(one.sha256));
-    TRY(api.blobs.store().put(one.sha256, one.bytes, api.config.content.blobs.max_bytes));
+    TRY(api.blobs.store().put(one.sha256, one.bytes, settings.most_bytes));
   }
   if (!without.text.empty()) json = std::move(without.text);
-  if (api.config.durable_content() != Content::full) return pins;
+  if (settings.content != Content::full) return pins;
   policy::WithoutSignatures bare = policy::without_signatures(json);
   if (!bare.text.empty()) json = std::move(bare.text);
   if (stripped != nullptr) *stripped = std::move(bare.contents);
@@ -148,15 +149,17 @@ asio::awaitable<Result<Pins>> accept_handles(Api& api, const http::Request& requ
 
 asio::awaitable<Result<Pins>> store_media(Api& api, std::string& json) {
   if (!may_change(api, json)) co_return Pins{};
-  co_return co_await on_disk(api, [&api, &json] { return store_media_now(api, json); });
+  co_return co_await on_disk(
+      api, [&api, &json, settings = media_settings(api)] { return store_media_now(api, settings, json); });
 }
 
 asio::awaitable<Result<StoredMedia>> store_media_of(Api& api, http::Request& request) {
   StoredMedia stored;
-  CO_TRY(stored.pins, co_await on_disk(api, [&]() -> Result<Pins> {
+  CO_TRY(stored.pins,
+         co_await on_disk(api, [&, settings = media_settings(api), limits = api.config.limits]() -> Result<Pins> {
            const std::string before = request.body;
-           TRY(auto pins, store_media_now(api, request.body, &stored.stripped));
-           if (request.body != before) check_again(api, request);
+           TRY(auto pins, store_media_now(api, settings, request.body, &stored.stripped));
+           if (request.body != before) check_again(request, limits);
            return pins;
          }));
   co_return stored;
@@ -176,7 +179,8 @@ void keep_signatures(Api& api, const http::Request& request, StoredMedia stored)
 asio::awaitable<Result<http::Response>> with_stored_media(Api& api, http::Request& request,
                                                           HandlerResult (*call)(Api&, http::Request&)) {
   if (is_ephemeral(api, request)) co_return co_await call(api, request);
-  CO_TRY(co_await off_the_loop(api, request, [&] { return body_of(request, api, Body::optional); }));
+  CO_TRY(co_await off_the_loop(api, request,
+                               [&](const Limits& limits) { return body_of(request, limits, Body::optional); }));
   CO_TRY(StoredMedia stored, co_await store_media_of(api, request));
   CO_TRY(auto response, co_await call(api, request));
   keep_signatures(api, request, std::move(stored));

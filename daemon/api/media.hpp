@@ -27,16 +27,24 @@ asio::awaitable<Result<Pins>> accept_handles(Api& api, const http::Request& requ
                                              std::vector<policy::WrittenHandle> handles);
 
 // A first look, without cost for bodies that are short: whether something of it is not stored as it came.
-inline bool may_change(const Api& api, std::string_view json) {
+inline bool may_change(config::Config::DurableContent content, std::string_view json) {
   using Content = config::Config::DurableContent;
-  const Content content = api.config.durable_content();
   if (content == Content::off) return false;
   return policy::may_hold_media(json) || (content == Content::full && policy::may_hold_signature(json));
 }
+inline bool may_change(const Api& api, std::string_view json) { return may_change(api.config.durable_content(), json); }
 // Stores the media of a JSON value, and puts handles in their place. Errors: those of BlobStore::put.
 asio::awaitable<Result<Pins>> store_media(Api& api, std::string& json);
+// The settings of it: a copy, since SIGHUP changes those of the loop.
+struct MediaSettings {
+  config::Config::DurableContent content;
+  std::uint64_t most_bytes;  // of a blob
+};
+inline MediaSettings media_settings(const Api& api) {
+  return {.content = api.config.durable_content(), .most_bytes = api.config.content.blobs.max_bytes};
+}
 // Does the same on a disk thread. Blocks. Puts contents that lost their signatures into `stripped`.
-Result<Pins> store_media_now(const Api& api, std::string& json,
+Result<Pins> store_media_now(const Api& api, MediaSettings settings, std::string& json,
                              std::vector<policy::StrippedContent>* stripped = nullptr);
 struct StoredMedia {
   Pins pins{};

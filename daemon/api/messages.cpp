@@ -30,21 +30,10 @@ Result<std::optional<decide::DeliverTo>> read_deliver(std::string_view value) {
   return deliver;
 }
 
-struct Append {
-  std::string agent{};
-  decide::AppendMessages command{};
-  std::optional<Result<ledger::Requester>> requester{};  // of a long request
-};
-
-// Reads a request. A long one on a disk thread.
-Result<void> read_append(const Api& api, http::Request& request, Append& append) {
-  TRY(auto path, session_path(request, api));
-  TRY(auto topic, topic_of(request));
-  TRY(auto body, body_of(request, api));
-  append.agent = std::move(path.agent);
-  decide::AppendMessages& command = append.command;
-  command.target = std::move(path.target);
-  command.append.topic = std::move(topic);
+// Reads a request about an agent's session. A long one is read on a disk thread.
+Result<decide::AppendMessages> read_append(http::Request& request, const Limits& limits) {
+  TRY(auto body, body_of(request, limits));
+  decide::AppendMessages command;
   std::string without_deliver;
   bool is_list = false;
   std::optional<std::string_view> deliver;
@@ -88,18 +77,19 @@ Result<void> read_append(const Api& api, http::Request& request, Append& append)
   const auto is_of_agent = [](const transcripts::NewEntry& entry) { return entry.role == "assistant"; };
   if (command.deliver && !std::ranges::any_of(command.append.entries, is_of_agent))
     return fail_at("/deliver", "goes with role assistant: it is what the agent says that is sent");
-  if (!is_long(request)) return {};
-  append.requester = requester_of(request);
-  std::ranges::for_each(command.append.entries, transcripts::see);
-  return {};
+  if (is_long(request)) std::ranges::for_each(command.append.entries, transcripts::see);
+  return command;
 }
 
 HandlerResult post(Api& api, http::Request& request) {
-  Append append;
-  const auto read = [&] { return read_append(api, request, append); };
-  CO_TRY(is_long(request) ? co_await on_disk(api, read) : read());
-  co_return co_await commit(api, request, std::move(append.agent), std::move(append.command),
-                            append.requester ? *std::move(append.requester) : requester_of(request));
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto topic, topic_of(request));
+  CO_TRY(auto command,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_append(request, limits); }));
+  command.target = std::move(path.target);
+  command.append.topic = std::move(topic);
+  co_return co_await commit(api, request, std::move(path.agent), std::move(command),
+                            co_await requester_of(api, request));
 }
 
 struct Reading {
@@ -203,39 +193,49 @@ Result<std::string> stream_name(const http::Request& request) {
   return name;
 }
 
-Result<transcripts::NewEntry> stream_entry(const Api& api, std::string_view value, const std::string& stream,
+Result<transcripts::NewEntry> stream_entry(const Limits& limits, std::string_view value, const std::string& stream,
                                            const std::string& pointer) {
   if (json::kind(value) != json::Kind::object) return fail_at(pointer, "must be an object");
   std::string data = json::compact(value);
-  if (const std::uint64_t most = api.config.limits.stream_entry_bytes; data.size() > most)
+  if (const std::uint64_t most = limits.stream_entry_bytes; data.size() > most)
     return fail_at(pointer, fmt::format("has {} bytes; limits.streamEntryBytes is {}", data.size(), most));
   return transcripts::custom_entry(stream, data);
+}
+
+Result<decide::AppendMessages> read_stream_entries(http::Request& request, const Limits& limits,
+                                                   const std::string& stream) {
+  TRY(const auto body, body_of(request, limits));
+  decide::AppendMessages command{
+      .append = {.topic = store::stream_topic(stream), .by_daemon = true, .to_stream = true}};
+  auto& entries = command.append.entries;
+  if (const auto list = json::find(body, "entries")) {
+    TRY(auto fields, Fields::of(body));
+    const auto elements = fields.array("entries");
+    TRY(fields.done());
+    command.append.in_list = true;
+    for (const auto element : json::elements(elements.value_or("[]"))) {
+      if (entries.size() == limits::message_entries)
+        return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
+      TRY(auto entry, stream_entry(limits, element, stream, "/entries/" + std::to_string(entries.size())));
+      entries.push_back(std::move(entry));
+    }
+    if (entries.empty()) return fail_at("/entries", "is empty");
+  } else {
+    TRY(auto entry, stream_entry(limits, body, stream, ""));
+    entries.push_back(std::move(entry));
+  }
+  if (is_long(request)) std::ranges::for_each(entries, transcripts::see);
+  return command;
 }
 
 HandlerResult post_to_stream(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(const auto stream, stream_name(request));
-  CO_TRY(const auto body, body_of(request, api));
-  decide::AppendMessages command{
-      .target = path.target, .append = {.topic = store::stream_topic(stream), .by_daemon = true, .to_stream = true}};
-  auto& entries = command.append.entries;
-  if (const auto list = json::find(body, "entries")) {
-    CO_TRY(auto fields, Fields::of(body));
-    const auto elements = fields.array("entries");
-    CO_TRY(fields.done());
-    command.append.in_list = true;
-    for (const auto element : json::elements(elements.value_or("[]"))) {
-      if (entries.size() == limits::message_entries)
-        co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
-      CO_TRY(auto entry, stream_entry(api, element, stream, "/entries/" + std::to_string(entries.size())));
-      entries.push_back(std::move(entry));
-    }
-    if (entries.empty()) co_return fail_at("/entries", "is empty");
-  } else {
-    CO_TRY(auto entry, stream_entry(api, body, stream, ""));
-    entries.push_back(std::move(entry));
-  }
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  CO_TRY(auto command, co_await off_the_loop(api, request, [&](const Limits& limits) {
+           return read_stream_entries(request, limits, stream);
+         }));
+  command.target = path.target;
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
 HandlerResult get_stream(Api& api, http::Request& request) {

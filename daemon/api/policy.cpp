@@ -36,13 +36,16 @@ HandlerResult put_policy(Api& api, http::Request& request) {
   std::string_view match = store::trim(request.header("if-match"));
   if (match.empty())
     co_return fail(Code::precondition_required, "If-Match is needed: GET /v1/policy/send returns the current ETag");
+  CO_TRY(auto policy, co_await off_the_loop(api, request, [&](const Limits& limits) -> Result<policy::SendPolicy> {
+           TRY(const auto body, body_of(request, limits));
+           return policy::parse_send_policy(body, "");
+         }));
+  // No wait from here on, until the change is under way.
   const std::string current = policy_etag(policy::to_json(api.ledger.rules().send_policy));
   if (match != "*" && match != "\"" + current + "\"" && match != current) {
     co_return std::unexpected(
         Problem{.code = Code::precondition_failed, .detail = "the policy was changed meanwhile", .etag = current});
   }
-  CO_TRY(auto body, body_of(request, api));
-  CO_TRY(auto policy, policy::parse_send_policy(body, ""));
   const std::string text = policy::to_json(policy);
   // One PUT at a time: the policy that If-Match was compared with stays in force until the file is written.
   if (std::exchange(api.policy_is_changing, true))
@@ -118,33 +121,49 @@ Result<std::string> evaluate_case(const http::Request& request, const policy::Se
   return policy::to_json(policy::evaluate(policy, question, with_trace), with_trace || trace_of_one);
 }
 
-HandlerResult evaluate_policy(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api));
-  policy::SendPolicy policy = api.ledger.rules().send_policy;
-  const auto given = fields.object("policy");
-  const bool with_trace = given.has_value() || request.principal.sees_everything();
-  if (given) {
-    CO_TRY(auto parsed, policy::parse_send_policy(*given, "/policy"));
-    policy = std::move(parsed);
+struct Evaluation {
+  std::optional<policy::SendPolicy> policy{};  // nothing: the one in force
+  std::optional<bool> trace{};
+  std::vector<Case> cases{};
+  bool is_list = false;
+};
+
+Result<Evaluation> read_evaluation(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits));
+  Evaluation out;
+  if (const auto given = fields.object("policy")) {
+    TRY(out.policy, policy::parse_send_policy(*given, "/policy"));
   }
-  const auto trace = fields.boolean("trace");
-  if (!fields.has("cases")) {
-    std::vector<Case> asked{read_case(fields)};
-    CO_TRY(fields.done());
+  out.trace = fields.boolean("trace");
+  out.is_list = fields.has("cases");
+  if (!out.is_list) {
+    out.cases.push_back(read_case(fields));
+    TRY(fields.done());
+    return out;
+  }
+  const auto cases = fields.array("cases");
+  TRY(fields.done());
+  for (const auto element : json::elements(cases.value_or("[]"))) {
+    if (out.cases.size() == limits::evaluated_cases)
+      return fail_at("/cases", fmt::format("more than {} cases", limits::evaluated_cases));
+    TRY(auto one, Fields::of(element, fmt::format("/cases/{}", out.cases.size())));
+    out.cases.push_back(read_case(one));
+    TRY(one.done());
+  }
+  return out;
+}
+
+HandlerResult evaluate_policy(Api& api, http::Request& request) {
+  CO_TRY(auto evaluation,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_evaluation(request, limits); }));
+  auto& [given, trace, asked, is_list] = evaluation;
+  const bool with_trace = given.has_value() || request.principal.sees_everything();
+  const policy::SendPolicy policy = given ? *std::move(given) : api.ledger.rules().send_policy;
+  if (!is_list) {
     CO_TRY(co_await look_up(api, request, asked));
     const bool told = trace.value_or(true);
     CO_TRY(auto result, evaluate_case(request, policy, asked.front(), with_trace && told, told));
     co_return json_response(std::move(result));
-  }
-  const auto cases = fields.array("cases");
-  CO_TRY(fields.done());
-  std::vector<Case> asked;
-  for (const auto element : json::elements(cases.value_or("[]"))) {
-    if (asked.size() == limits::evaluated_cases)
-      co_return fail_at("/cases", fmt::format("more than {} cases", limits::evaluated_cases));
-    CO_TRY(auto one, Fields::of(element, fmt::format("/cases/{}", asked.size())));
-    asked.push_back(read_case(one));
-    CO_TRY(one.done());
   }
   CO_TRY(co_await look_up(api, request, asked));
   const std::size_t product = asked.size() * policy.rules.size();
@@ -192,7 +211,7 @@ HandlerResult get_session_policy(Api& api, http::Request& request) {
 
 HandlerResult put_session_policy(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   const auto action = fields.one_of("action", {"allow", "deny", "inherit"});
   if (!fields.has("action")) fields.fault("action", "is needed");
   CO_TRY(fields.done());

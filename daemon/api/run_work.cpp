@@ -120,16 +120,14 @@ decide::RunPulse pulse_now(Api& api, const SessionPath& path, const decide::RunH
 }
 
 struct TellRequest {
-  SessionPath path{};
   decide::RunEvents command{};
   Told told{};
 };
 
 // Reads a request. A long one on a disk thread.
-Result<TellRequest> read_tell(const Api& api, http::Request& request) {
-  TRY(auto path, session_path(request, api));
-  TRY(auto fields, body_fields(request, api));
-  decide::RunEvents command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
+Result<TellRequest> read_tell(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits));
+  decide::RunEvents command{.hold = read_hold(fields, request.params.at(2))};
   if (const auto n = fields.integer("n", 1)) command.n = static_cast<std::uint64_t>(*n);
   const auto events = fields.array("events");
   if (!fields.has("events")) fields.fault("events", "is missing; [] renews the lease");
@@ -139,14 +137,15 @@ Result<TellRequest> read_tell(const Api& api, http::Request& request) {
   command.events = told.events;
   command.instance = request.path;
   command.request_id = request.request_id;
-  return TellRequest{.path = std::move(path), .command = std::move(command), .told = std::move(told)};
+  return TellRequest{.command = std::move(command), .told = std::move(told)};
 }
 
 HandlerResult tell(Api& api, http::Request& request) {
-  const auto read = [&] { return read_tell(api, request); };
-  CO_TRY(auto asked, is_long(request) ? co_await on_disk(api, read) : read());
-  auto& path = asked.path;
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto asked,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_tell(request, limits); }));
   auto& command = asked.command;
+  command.target = path.target;
   auto& told = asked.told;
 
   struct Outcome {
@@ -260,16 +259,10 @@ void tell_rest(Api& api, const SessionPath& path, const decide::RunHold& hold, c
   pass_on(api, about, rest, hold.run_id);
 }
 
-struct Finish {
-  SessionPath path{};
-  decide::FinishRun command{};
-};
-
 // Reads a request. A long one on a disk thread.
-Result<Finish> read_finish(const Api& api, http::Request& request) {
-  TRY(auto path, session_path(request, api));
-  TRY(auto fields, body_fields(request, api));
-  decide::FinishRun command{.target = path.target, .hold = read_hold(fields, request.params.at(2))};
+Result<decide::FinishRun> read_finish(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits));
+  decide::FinishRun command{.hold = read_hold(fields, request.params.at(2))};
   const std::string status = fields.one_of("status", {"done", "failed", "interrupted"}).value_or("");
   if (!fields.has("status")) fields.fault("status", "is missing");
   command.status = decide::run_status(status).value_or(decide::RunStatus::done);
@@ -287,13 +280,14 @@ Result<Finish> read_finish(const Api& api, http::Request& request) {
     command.entries.push_back(std::move(entry));
   }
   if (is_long(request)) std::ranges::for_each(command.entries, transcripts::see);
-  return Finish{.path = std::move(path), .command = std::move(command)};
+  return command;
 }
 
 HandlerResult finish(Api& api, http::Request& request) {
-  const auto read = [&] { return read_finish(api, request); };
-  CO_TRY(auto asked, is_long(request) ? co_await on_disk(api, read) : read());
-  auto& [path, command] = asked;
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto command,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_finish(request, limits); }));
+  command.target = path.target;
   const auto turn = co_await api.work.claims.leases().turn(path.agent, command.hold.run_id, request.principal.id);
   if (checks_pieces(api)) tell_rest(api, path, command.hold, request.principal);
   ledger::Requester requester{.actor = request.principal.id};

@@ -67,12 +67,11 @@ Result<std::string> read_run_id(Fields& fields) {
   return id;
 }
 
-HandlerResult start(Api& api, http::Request& request) {
-  CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto topic, topic_of(request));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  decide::StartRun command{.target = path.target, .topic = topic};
-  CO_TRY(command.run_id, read_run_id(fields));
+// Reads a request. A long one on a disk thread.
+Result<decide::StartRun> read_start(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits, Body::optional));
+  decide::StartRun command;
+  TRY(command.run_id, read_run_id(fields));
   const auto input = fields.raw("input");
   command.terms = read_terms(fields);
   command.terms.model = fields.string("model", 256).value_or("");
@@ -80,13 +79,19 @@ HandlerResult start(Api& api, http::Request& request) {
   command.terms.instructions = fields.string("instructions", 64 << 10).value_or("");
   command.when_busy = fields.one_of("whenBusy", {"reject", "queue", "steer", "interrupt"}).value_or("");
   command.queue_only = fields.boolean("queueOnly").value_or(false);
-  CO_TRY(fields.done());
-  const auto read = [&]() -> Result<std::vector<transcripts::NewEntry>> {
-    TRY(auto entries, read_input(input));
-    if (is_long(request)) std::ranges::for_each(entries, transcripts::see);
-    return entries;
-  };
-  CO_TRY(command.input, is_long(request) ? co_await on_disk(api, read) : read());
+  TRY(fields.done());
+  TRY(command.input, read_input(input));
+  if (is_long(request)) std::ranges::for_each(command.input, transcripts::see);
+  return command;
+}
+
+HandlerResult start(Api& api, http::Request& request) {
+  CO_TRY(auto path, session_path(request, api));
+  CO_TRY(auto topic, topic_of(request));
+  CO_TRY(auto command,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_start(request, limits); }));
+  command.target = path.target;
+  command.topic = std::move(topic);
   command.instance = request.path;
   command.request_id = request.request_id;
   co_return co_await start_run(api, request, path.agent, std::move(command));
@@ -102,13 +107,13 @@ asio::awaitable<bool> is_there(Api& api, const std::string& agent) {
 
 HandlerResult claim(Api& api, http::Request& request) {
   CO_TRY(const auto agent, agent_param(request));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   decide::RunTerms terms = read_terms(fields);
   const auto wait_ms = fields.integer("waitMs");
   check_between(fields, "waitMs", wait_ms, 0, longest_wait_ms);
   const std::string prefix = fields.string("keyPrefix", 512).value_or("");
   CO_TRY(fields.done());
-  CO_TRY(auto requester, requester_of(request));
+  CO_TRY(auto requester, co_await requester_of(api, request));
   if (requester.scope) {  // the answer that was given is given again, also when no run waits
     const auto nothing = [](const decide::AgentState&, const decide::Context&,
                             const decide::FetchedLines&) -> Result<decide::Decision> {
@@ -158,7 +163,7 @@ HandlerResult claim_with_context(Api& api, http::Request& request) {
 
 HandlerResult abort(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   decide::AbortRun command{.target = path.target,
                            .run_id = fields.string("runId", 128).value_or(""),
                            .reason = fields.string("reason", 1024).value_or("")};

@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
 
+#include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::api {
@@ -26,6 +32,69 @@ bool holds(const auth::Principal& principal, const decide::AgentState& state, co
   const auto parent = json::string_at(json::find(event.data, "entry").value_or("{}"), "spawnedBy");
   const decide::Session* there = parent ? state.find_key(*parent) : nullptr;
   return there != nullptr && sees(principal, state, *there);
+}
+
+// The members of an entry that say in which channel it is answered (delivery::read_delivery).
+constexpr std::array<std::string_view, 5> of_address{"channel", "deliveryContext", "lastChannel", "lastProvider",
+                                                     "provider"};
+bool is_of_address(std::string_view name) { return std::ranges::find(of_address, name) != of_address.end(); }
+
+// What an event does to the members of an entry that say where it is answered.
+struct AddressChange {
+  std::optional<std::string_view> entry{};  // the whole entry: it is made, or replaced
+  json::Edit edit{};
+  std::vector<std::string> named{};  // channels, also by members that say nothing as long as others are there
+
+  void note_named(std::string_view name, std::string_view value) {
+    const auto channel = name == "deliveryContext" ? json::string_at(value, "channel") : json::as_string(value);
+    const bool names_it = name == "deliveryContext" || name == "lastChannel" || name == "lastProvider";
+    if (names_it && channel && !store::trim(*channel).empty()) named.push_back(*channel);
+  }
+};
+
+AddressChange address_change(const journal::Event& event) {
+  AddressChange change;
+  for (const json::Member& part : json::members(event.data)) {
+    if (part.name == "message") break;  // it may be long, and nothing about the entry follows
+    if (part.name == "entry") {
+      change.entry = part.value;
+      for (const json::Member& member : json::members(part.value)) change.note_named(member.name, member.value);
+    } else if (part.name == "set") {
+      for (const json::Member& member : json::members(part.value)) {
+        if (!is_of_address(member.name)) continue;
+        change.edit.put(std::string(member.name), std::string(member.value));
+        change.note_named(member.name, member.value);
+      }
+    } else if (part.name == "unset") {
+      for (const std::string_view element : json::elements(part.value))
+        if (std::string name = json::as_string(element).value_or(""); is_of_address(name))
+          change.edit.remove(std::move(name));
+    }
+  }
+  return change;
+}
+
+// Refuses what would have a session answered in a channel that is not the token's, now or when other members go.
+Result<void> check_answered(const auth::Principal& principal, const decide::AgentState& state,
+                            std::span<const journal::Event> events) {
+  std::map<std::string_view, std::string> entries;  // as they are then, by key
+  for (const journal::Event& event : events) {
+    AddressChange change = address_change(event);
+    if (!change.entry && change.edit.empty()) continue;
+    const std::string& key = event.envelope.key;
+    const auto [now, is_new] = entries.try_emplace(key, "{}");
+    if (change.entry)
+      now->second = *change.entry;
+    else if (const decide::Session* before = is_new ? state.find_key(key) : nullptr)
+      now->second = *before->entry_with_old_counters();
+    if (!change.edit.empty()) now->second = json::apply(now->second, change.edit);
+    if (auto channel = delivery::read_delivery(json::Index(now->second)).channel)
+      change.named.push_back(*std::move(channel));
+    for (const std::string& channel : change.named)
+      if (!store::equals_nocase(store::trim(channel), principal.channel))
+        return fail(Code::forbidden, fmt::format("this token may not have {} answered in another channel", key));
+  }
+  return {};
 }
 
 }  // namespace
@@ -126,15 +195,10 @@ Result<decide::Decision> within_scope(Result<decide::Decision> decided, const au
       const std::string_view fields = part.value;
       if (json::find(fields, "sessionFile"))
         return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
-      const std::string_view delivery = json::find(fields, "deliveryContext").value_or("{}");
-      for (const auto& channel : {json::string_at(delivery, "channel"), json::string_at(fields, "lastChannel")}) {
-        if (channel && !principal.channel.empty() && !store::equals_nocase(store::trim(*channel), principal.channel))
-          return fail(Code::forbidden,
-                      fmt::format("this token may not have {} answered in another channel", about.key));
-      }
       if (event.envelope.type == journal::EventType::message_appended) break;  // what was said follows: it may be long
     }
   }
+  if (!principal.channel.empty()) TRY(check_answered(principal, state, decided->events));
   return decided;
 }
 

@@ -131,8 +131,8 @@ asio::awaitable<Result<std::vector<SecretIn>>> check_body(Api& api, http::Reques
   if (!has_words) co_return std::vector<SecretIn>{};
   if (!redaction.text.empty()) {
     request.body = std::move(redaction.text);
-    co_await off_the_loop(api, request, [&] {
-      check_again(api, request);
+    co_await off_the_loop(api, request, [&](const Limits& limits) {
+      check_again(request, limits);
       return true;
     });
   }

@@ -74,31 +74,57 @@ std::string length_of(std::string_view value) {
   return fmt::format(R"({{"length":{}}})", store::count_code_points(text ? *text : json::compact(value)));
 }
 
-// Reads {throughSeq, query}. The query gets what the entry decides of the view, so that the view can be made again.
-Result<std::string> reference(const Api& api, std::string_view value, std::string_view agent, std::string_view entry,
-                              const std::string& pointer) {
+// A line as it was read. A view that it names is still to be told whole: what the entry decides of it.
+struct ReadLine {
+  decide::LogLine line{};
+  std::string pointer{};
+  struct Reference {
+    std::int64_t through_seq = 0;
+    std::string query{};
+    std::size_t at = 0;  // its place in line.members
+    std::string pointer{};
+  };
+  std::optional<Reference> reference{};
+};
+
+// Reads {throughSeq, query}.
+Result<ReadLine::Reference> read_reference(std::string_view value, const std::string& pointer) {
   TRY(auto fields, Fields::of(value, pointer));
   const auto through = fields.integer("throughSeq");
-  const std::string query = fields.string("query").value_or("");
+  std::string query = fields.string("query").value_or("");
   if (!through) fields.fault("throughSeq", "is missing: the seq of the last entry that the view was made of");
   if (query != "view=llm" && !query.starts_with("view=llm&")) fields.fault("query", "must begin with view=llm");
   TRY(fields.done());
-  auto whole = complete_view_query(api, query, agent, entry);
-  if (!whole) return fail_at(pointer + "/query", std::move(whole.error().detail));
-  json::ObjectWriter out;
-  out.integer("throughSeq", *through);
-  out.string("query", *whole);
-  return out.text();
+  return ReadLine::Reference{.through_seq = *through, .query = std::move(query), .pointer = pointer};
 }
 
-Result<decide::LogLine> read_line(const Api& api, std::string_view object, std::string_view agent,
-                                  std::string_view entry, const std::string& pointer) {
+// Puts the reference of a line into it. The query gets what the entry decides of the view, so that the view can be made
+// again. Checks the line's length.
+Result<decide::LogLine> finished(const Api& api, ReadLine read, std::string_view agent, std::string_view entry) {
+  if (read.reference) {
+    auto whole = complete_view_query(api, read.reference->query, agent, entry);
+    if (!whole) return fail_at(read.reference->pointer + "/query", std::move(whole.error().detail));
+    json::ObjectWriter out;
+    out.integer("throughSeq", read.reference->through_seq);
+    out.string("query", *whole);
+    read.line.members.insert(read.reference->at, out.text());
+  }
+  const std::uint64_t most = api.config.limits.log_entry_bytes;
+  if (read.line.members.size() > most)
+    return fail_at(read.pointer,
+                   fmt::format("has {} bytes; limits.logEntryBytes is {}", read.line.members.size(), most));
+  return std::move(read.line);
+}
+
+Result<ReadLine> read_line(std::string_view object, LogMode mode, const std::string& pointer) {
   if (json::kind(object) != json::Kind::object) return fail_at(pointer, "must be an object");
-  const LogMode mode = api.ledger.rules().log.mode;
-  decide::LogLine line{.type = json::string_at(object, "type").value_or("")};
+  ReadLine read{.pointer = pointer};
+  decide::LogLine& line = read.line;
+  line = {.type = json::string_at(object, "type").value_or("")};
   if (!is_kind(line.type))
     return fail_at(pointer + "/type", fmt::format("must be one of {}", fmt::join(decide::log_kinds(), ", ")));
-  json::ObjectWriter members;
+  std::string text;
+  json::ObjectWriter members(text);
   for (const json::Member& member : json::members(object)) {
     const std::string name = json::unescape(member.name);
     const std::string at = pointer + "/" + name;
@@ -118,46 +144,56 @@ Result<decide::LogLine> read_line(const Api& api, std::string_view object, std::
                                                    : known->kind == json::Kind::array   ? "an array"
                                                                                         : "an object"));
     if (name == "messagesRef" && member.value != "null") {
-      TRY(const auto whole, reference(api, member.value, agent, entry, at));
-      members.raw(name, whole);
+      TRY(read.reference, read_reference(member.value, at));
+      members.raw(name, "");
+      read.reference->at = text.size() - 1;  // without the brace
       continue;
     }
     const bool whole = mode == LogMode::full || std::ranges::find(logged_facts, name) != logged_facts.end();
     members.raw(member.name, whole ? json::compact(member.value) : length_of(member.value));
   }
-  const std::string text = members.text();
-  line.members = text.substr(1, text.size() - 2);
-  const std::uint64_t most = api.config.limits.log_entry_bytes;
-  if (line.members.size() > most)
-    return fail_at(pointer, fmt::format("has {} bytes; limits.logEntryBytes is {}", line.members.size(), most));
-  return line;
+  line.members = text.substr(1);
+  return read;
+}
+
+Result<std::vector<ReadLine>> read_lines(http::Request& request, const Limits& limits, LogMode mode) {
+  TRY(const auto body, body_of(request, limits));
+  std::vector<ReadLine> lines;
+  const auto list = json::find(body, "entries");
+  if (!list) {
+    TRY(auto line, read_line(body, mode, ""));
+    lines.push_back(std::move(line));
+    return lines;
+  }
+  TRY(auto fields, Fields::of(body));
+  const auto elements = fields.array("entries");
+  TRY(fields.done());
+  for (const auto element : json::elements(elements.value_or("[]"))) {
+    if (lines.size() == limits::message_entries)
+      return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
+    TRY(auto line, read_line(element, mode, "/entries/" + std::to_string(lines.size())));
+    lines.push_back(std::move(line));
+  }
+  if (lines.empty()) return fail_at("/entries", "is empty");
+  return lines;
 }
 
 HandlerResult post_log(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(const auto body, body_of(request, api));
+  CO_TRY(auto lines, co_await off_the_loop(api, request, [&, mode = api.ledger.rules().log.mode](const Limits& limits) {
+           return read_lines(request, limits, mode);
+         }));
   std::string entry = "{}";
-  if (body.contains("messagesRef")) {  // the view is the session's as it is now
-    CO_TRY(const auto source, co_await source_at(api, request, {.path = path}));
+  if (std::ranges::any_of(lines, [](const ReadLine& line) { return line.reference.has_value(); })) {
+    CO_TRY(const auto source, co_await source_at(api, request, {.path = path}));  // the view is the session's as it is
     if (source.entry) entry = *source.entry;
   }
   decide::AppendLog command{.target = path.target};
-  if (const auto list = json::find(body, "entries")) {
-    CO_TRY(auto fields, Fields::of(body));
-    const auto elements = fields.array("entries");
-    CO_TRY(fields.done());
-    for (const auto element : json::elements(elements.value_or("[]"))) {
-      if (command.lines.size() == limits::message_entries)
-        co_return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
-      CO_TRY(auto line, read_line(api, element, path.agent, entry, "/entries/" + std::to_string(command.lines.size())));
-      command.lines.push_back(std::move(line));
-    }
-    if (command.lines.empty()) co_return fail_at("/entries", "is empty");
-  } else {
-    CO_TRY(auto line, read_line(api, body, path.agent, entry, ""));
-    command.lines.push_back(std::move(line));
+  for (ReadLine& line : lines) {
+    CO_TRY(auto finished_line, finished(api, std::move(line), path.agent, entry));
+    command.lines.push_back(std::move(finished_line));
   }
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
 // A line as it is shown: itself, if it is an object.

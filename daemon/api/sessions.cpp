@@ -23,11 +23,23 @@ decide::Sees seen_by(const auth::Principal& principal, const std::string& agent)
   };
 }
 
-HandlerResult create(Api& api, http::Request& request) {
-  CO_TRY(auto agent, agent_param(request));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  decide::CreateSession command;
-  command.sees = seen_by(request.principal, agent);
+// Reads the member `entry` of a command that makes a session.
+Result<json::Edit> read_entry(Fields& fields) {
+  const auto entry = fields.object("entry");
+  if (!entry) return json::Edit{};
+  TRY(policy::check_named_size(policy::size_of_named(*entry), "{}", "/entry"));
+  return edit_of(*entry);
+}
+
+struct Create {
+  decide::CreateSession command{};
+  bool is_ephemeral = false;
+};
+
+Result<Create> read_create(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits, Body::optional));
+  Create create;
+  decide::CreateSession& command = create.command;
   const auto named_key = fields.string("key", 512);
   command.key = std::string(store::trim(named_key.value_or("")));
   if (named_key && command.key.empty())
@@ -37,24 +49,33 @@ HandlerResult create(Api& api, http::Request& request) {
   if (named_id && command.session_id.empty()) fields.fault("sessionId", "is empty; leave it out for a fresh one");
   command.timestamp_id = fields.one_of("idKind", {"uuid", "timestamp"}) == "timestamp";
   command.reuse = fields.one_of("ifExists", {"error", "reuse"}) == "reuse";
-  const bool ephemeral = fields.boolean("ephemeral").value_or(false);
+  create.is_ephemeral = fields.boolean("ephemeral").value_or(false);
   const bool id_from_name = fields.one_of("idFrom", {"name"}).has_value();
   auto name = fields.string("name");
   const auto label = fields.string("label");
-  if (const auto entry = fields.object("entry")) command.entry = edit_of(*entry);
+  TRY(command.entry, read_entry(fields));
   if (id_from_name && !name) fields.fault("name", "is needed to make an id of it (idFrom)");
   if (id_from_name && (!command.session_id.empty() || command.timestamp_id))
     fields.fault("idFrom", "goes without sessionId and idKind");
-  CO_TRY(fields.done());
+  TRY(fields.done());
   if (id_from_name) {
-    CO_TRY(name, policy::sanitized_name(*name, "/name"));
-    CO_TRY(command.session_id, policy::id_of_name(*name, "/name"));
+    TRY(name, policy::sanitized_name(*name, "/name"));
+    TRY(command.session_id, policy::id_of_name(*name, "/name"));
   }
   if (name) command.entry.put_string("name", *name);
   if (label) command.entry.put_string("label", *label);
-  CO_TRY(check_secrets(api, request, command.key, fields.text()));
+  return create;
+}
+
+HandlerResult create(Api& api, http::Request& request) {
+  CO_TRY(auto agent, agent_param(request));
+  CO_TRY(auto asked,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_create(request, limits); }));
+  auto& [command, is_ephemeral] = asked;
+  command.sees = seen_by(request.principal, agent);
+  CO_TRY(co_await check_secrets(api, request, command.key, store::trim(request.body)));
   Pins pins;
-  if (!ephemeral && may_store_snapshots(api, command.entry)) {
+  if (!is_ephemeral && may_store_snapshots(api, command.entry)) {
     CO_TRY(pins, co_await store_snapshots(api, command.entry));
   }
   if (!command.key.empty()) {
@@ -67,8 +88,8 @@ HandlerResult create(Api& api, http::Request& request) {
   } else if (!request.principal.sees_whole_agent(agent)) {
     co_return fail(Code::forbidden, "a token with a key prefix or channel must name the key");
   }
-  CO_TRY(auto requester, requester_of(request));
-  requester.in_memory = ephemeral;
+  CO_TRY(auto requester, co_await requester_of(api, request));
+  requester.in_memory = is_ephemeral;
   co_return co_await commit(api, request, agent, std::move(command), std::move(requester), true);
 }
 
@@ -115,31 +136,56 @@ HandlerResult get_session(Api& api, http::Request& request) {
   co_return response;
 }
 
+// Reads a body that is an entry, or a patch of one.
+Result<std::string_view> read_object(http::Request& request, const Limits& limits) {
+  TRY(const auto body, body_of(request, limits));
+  if (json::kind(body) != json::Kind::object) return fail_at("", "must be an object");
+  return body;
+}
+
+struct Put {
+  decide::PutSession command{};
+  std::string channel{};
+};
+
+Result<Put> read_put(http::Request& request, const Limits& limits) {
+  TRY(const auto body, read_object(request, limits));
+  Put put{.command = {.entry = edit_of(body), .size = policy::size_of_named(body)},
+          .channel = json::string_at(body, "channel").value_or("")};
+  put.command.entry.unset.clear();  // in a whole entry, null means that the member is absent
+  put.command.size.fields = put.command.entry.set.size();
+  return put;
+}
+
 HandlerResult put(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
-  CO_TRY(auto body, body_of(request, api));
-  if (json::kind(body) != json::Kind::object) co_return fail_at("", "must be an object");
-  CO_TRY(check_secrets(api, request, path.target.key, body));
-  CO_TRY(check_secrets(api, request, "", json::quote(path.target.key), "/key"));  // PUT may make a session of this key
-  decide::PutSession command{.target = path.target, .entry = edit_of(body)};
-  command.entry.unset.clear();  // in a whole entry, null means that the member is absent
+  CO_TRY(auto asked,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_put(request, limits); }));
+  decide::PutSession& command = asked.command;
+  command.target = path.target;
+  CO_TRY(co_await check_secrets(api, request, path.target.key, store::trim(request.body)));
+  CO_TRY(co_await check_secrets(api, request, "", json::quote(path.target.key),
+                                "/key"));  // PUT may make a session of this key
   command.sees = seen_by(request.principal, path.agent);
   const std::string key = store::canonical_key(path.target.key, path.agent).value_or(path.target.key);
-  CO_TRY(may_create(request.principal, path.agent, key, json::string_at(body, "channel").value_or("")));
+  CO_TRY(may_create(request.principal, path.agent, key, asked.channel));
   Pins pins;
   if (may_store_snapshots(api, command.entry) && !is_in_memory(api, path.agent, command)) {
     CO_TRY(pins, co_await store_snapshots(api, command.entry));
+    command.size = co_await off_the_loop(api, request, [&entry = command.entry](const Limits&) {
+      return policy::size_of_named(json::apply("{}", entry));
+    });
   }
-  CO_TRY(auto requester, requester_of(request));
+  CO_TRY(auto requester, co_await requester_of(api, request));
   requester.scope.reset();  // PUT is idempotent by itself
   co_return co_await commit(api, request, path.agent, std::move(command), std::move(requester), true);
 }
 
 HandlerResult patch(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
-  CO_TRY(auto body, body_of(request, api));
-  if (json::kind(body) != json::Kind::object) co_return fail_at("", "must be an object");
-  CO_TRY(check_secrets(api, request, path.target.key, body));
+  CO_TRY(auto body,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_object(request, limits); }));
+  CO_TRY(co_await check_secrets(api, request, path.target.key, body));
   decide::PatchSession command{.target = path.target, .patch = std::string(body)};
   Pins pins;
   if (body.size() > policy::small_snapshot_bytes) {
@@ -163,46 +209,52 @@ HandlerResult remove(Api& api, http::Request& request) {
 
 HandlerResult reset(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   decide::ResetSession command{.target = path.target};
   command.reason = fields.string("reason", 200).value_or("api");
   command.keep_metadata = fields.boolean("keepMetadata").value_or(true);
   CO_TRY(fields.done());
-  CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  CO_TRY(co_await check_secrets(api, request, path.target.key, fields.text()));
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
 HandlerResult archive_to(Api& api, http::Request& request, bool archived) {
   CO_TRY(auto path, session_path(request, api, Match::honoured));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   CO_TRY(fields.done());
   decide::ArchiveSession command{.target = path.target, .archived = archived};
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
+}
+
+Result<decide::SpawnSession> read_spawn(http::Request& request, const Limits& limits) {
+  TRY(auto fields, fields_of(request, limits, Body::optional));
+  decide::SpawnSession command;
+  command.label = fields.string("label", 200).value_or("");
+  command.task = fields.string("task", 1U << 20).value_or("");
+  TRY(command.entry, read_entry(fields));
+  TRY(fields.done());
+  if (fields.has("entry") && !request.principal.may(auth::Permission::write))
+    return fail(Code::forbidden, "this token may spawn, but not set fields of the entry");
+  return command;
 }
 
 HandlerResult spawn(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
-  decide::SpawnSession command{.target = path.target};
+  CO_TRY(auto command,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return read_spawn(request, limits); }));
+  command.target = path.target;
   command.below_parent = !request.principal.sees(path.agent, "agent:" + path.agent + ":subagent:", "");
-  command.label = fields.string("label", 200).value_or("");
-  command.task = fields.string("task", 1U << 20).value_or("");
-  const auto entry = fields.object("entry");
-  if (entry) command.entry = edit_of(*entry);
-  CO_TRY(fields.done());
-  if (entry && !request.principal.may(auth::Permission::write))
-    co_return fail(Code::forbidden, "this token may spawn, but not set fields of the entry");
-  CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
+  CO_TRY(co_await check_secrets(api, request, path.target.key, store::trim(request.body)));
   Pins pins;
   if (may_store_snapshots(api, command.entry) && !is_in_memory(api, path.agent, command)) {
     CO_TRY(pins, co_await store_snapshots(api, command.entry));
   }
-  co_return co_await commit(api, request, path.agent, std::move(command), requester_of(request));
+  co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
 HandlerResult route_to(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api, Match::required));
-  CO_TRY(auto fields, body_fields(request, api));
+  CO_TRY(auto fields, co_await body_fields(api, request));
   json::ObjectWriter writer;
   const auto text = [&](std::string_view name, bool needed) {
     const auto value = fields.string(name, 512);
@@ -220,7 +272,7 @@ HandlerResult route_to(Api& api, http::Request& request) {
   read_thread(fields, thread);
   writer.raw("threadId", thread.empty() ? "null" : thread);
   CO_TRY(fields.done());
-  CO_TRY(check_secrets(api, request, path.target.key, fields.text()));
+  CO_TRY(co_await check_secrets(api, request, path.target.key, fields.text()));
   decide::PatchSession command{.target = path.target, .patch = "{\"deliveryContext\":" + writer.text() + "}"};
   co_return co_await commit(api, request, path.agent, std::move(command));
 }

@@ -55,12 +55,12 @@ bool is_text(const http::Request& request) {
 }
 
 // The JSON of a body, which is JSON or text.
-Result<std::string> value_of(const Api& api, http::Request& request) {
+Result<std::string> value_of(http::Request& request, const Limits& limits) {
   if (is_text(request)) {
     if (store::invalid_utf8(request.body)) return fail(Code::bad_request, "the text is not UTF-8");
     return json::quote(request.body);
   }
-  TRY(const std::string_view body, body_of(request, api));
+  TRY(const std::string_view body, body_of(request, limits));
   if (body == "null") return fail_at("", "is null; DELETE removes a snapshot");
   return json::compact(body);
 }
@@ -68,8 +68,9 @@ Result<std::string> value_of(const Api& api, http::Request& request) {
 HandlerResult put_snapshot(Api& api, http::Request& request) {
   CO_TRY(const std::string name, snapshot_param(request));
   CO_TRY(auto path, session_path(request, api, Match::honoured));
-  CO_TRY(std::string value, value_of(api, request));
-  CO_TRY(check_secrets(api, request, path.target.key, value));
+  CO_TRY(std::string value,
+         co_await off_the_loop(api, request, [&](const Limits& limits) { return value_of(request, limits); }));
+  CO_TRY(co_await check_secrets(api, request, path.target.key, value));
   json::Edit edit;
   edit.put(name, std::move(value));
   decide::PatchSession command{
@@ -144,31 +145,50 @@ HandlerResult get_snapshot(Api& api, http::Request& request) {
   co_return response;
 }
 
+// Puts the snapshots of an edit into blobs of at most `most` bytes. Blocks.
+Result<Pins> store_snapshots_now(Api& api, json::Edit& edit, std::uint64_t most) {
+  Pins pins;
+  for (const policy::Media& one : policy::take_snapshots(edit, blobs::sha256_of)) {
+    api.blobs.activate();
+    pins.push_back(api.blobs.store().pin(one.sha256));
+    TRY(api.blobs.store().put(one.sha256, one.bytes, most));
+  }
+  return pins;
+}
+
 }  // namespace
 
 asio::awaitable<Result<Pins>> store_snapshots(Api& api, json::Edit& edit) {
   if (!may_store_snapshots(api, edit)) co_return Pins{};
-  co_return co_await on_disk(api, [&api, &edit]() -> Result<Pins> {
-    Pins pins;
-    for (const policy::Media& one : policy::take_snapshots(edit, blobs::sha256_of)) {
-      api.blobs.activate();
-      pins.push_back(api.blobs.store().pin(one.sha256));
-      TRY(api.blobs.store().put(one.sha256, one.bytes, api.config.content.blobs.max_bytes));
-    }
-    return pins;
-  });
+  co_return co_await on_disk(
+      api, [&api, &edit, most = api.config.content.blobs.max_bytes] { return store_snapshots_now(api, edit, most); });
 }
 
 asio::awaitable<Result<Pins>> store_snapshots(Api& api, const std::string& agent, decide::PatchSession& command) {
-  if (command.patch.size() <= policy::small_snapshot_bytes || is_in_memory(api, agent, command)) co_return Pins{};
-  json::Edit edit = edit_of(command.patch);
-  if (!may_store_snapshots(api, edit)) co_return Pins{};
-  CO_TRY(Pins pins, co_await store_snapshots(api, edit));
-  json::Edit handles;  // only these: nulls within the patch mean something
-  for (json::Edit::Set& member : edit.set)
-    if (policy::is_snapshot(member.name)) handles.set.push_back(std::move(member));
-  command.patch = json::apply(command.patch, handles);
-  co_return pins;
+  if (command.patch.size() <= policy::small_snapshot_bytes) co_return Pins{};
+  struct Read {
+    json::Edit snapshots{};  // only these: nulls within the patch mean something
+    policy::EntrySize size{};
+  };
+  const auto read = [&patch = command.patch] {
+    Read out{.size = policy::size_of_named(patch)};
+    for (const json::Member& member : json::members(patch)) {
+      std::string name = json::unescape(member.name);
+      if (policy::is_snapshot(name) && member.value != "null")
+        out.snapshots.set.push_back({std::move(name), json::compact(member.value)});
+    }
+    return out;
+  };
+  Read found = command.patch.size() > limits::checked_here ? co_await on_disk(api, read) : read();
+  command.size = std::move(found.size);
+  if (!may_store_snapshots(api, found.snapshots) || is_in_memory(api, agent, command)) co_return Pins{};
+  co_return co_await on_disk(
+      api, [&api, &command, &edit = found.snapshots, most = api.config.content.blobs.max_bytes]() -> Result<Pins> {
+        TRY(Pins pins, store_snapshots_now(api, edit, most));
+        command.patch = json::apply(command.patch, edit);
+        command.size = policy::size_of_named(command.patch);
+        return pins;
+      });
 }
 
 Result<bool> includes_snapshots(const http::Request& request) {

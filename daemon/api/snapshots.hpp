@@ -7,14 +7,15 @@
 
 namespace sessiond::api {
 
+inline bool stores_snapshots(const Api& api) { return api.config.store.mode == config::Config::StoreMode::own; }
 // A first look: whether a snapshot of the edit goes into a blob.
 inline bool may_store_snapshots(const Api& api, const json::Edit& edit) {
-  return api.config.store.mode == config::Config::StoreMode::own && policy::may_hold_snapshot(edit);
+  return stores_snapshots(api) && policy::may_hold_snapshot(edit);
 }
 // Stores the snapshots that an edit sets, and puts handles in their places. Call it behind the scan for secrets.
 // Errors: those of BlobStore::put.
 asio::awaitable<Result<Pins>> store_snapshots(Api& api, json::Edit& edit);
-// The same for a merge patch, unless it is about a session in memory.
+// The same for a merge patch, unless it is about a session in memory. Measures a patch that is not short.
 asio::awaitable<Result<Pins>> store_snapshots(Api& api, const std::string& agent, decide::PatchSession& command);
 
 // ?include=snapshots. bad_request for anything else.

@@ -36,7 +36,7 @@ Result<std::string> read_filters(std::string_view object) {
 }
 
 HandlerResult create_ticket(Api& api, http::Request& request) {
-  CO_TRY(auto fields, body_fields(request, api, Body::optional));
+  CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const auto wish = fields.object("filters");
   CO_TRY(fields.done());
   CO_TRY(auto filters, read_filters(wish.value_or("")));

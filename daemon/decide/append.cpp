@@ -423,9 +423,11 @@ class EntryAppender {
     for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
     members.close();
     if (!edit.unset.empty()) data.append(",\"unset\":").append(json::array_of(edit.unset));
+    bool says_for_run = false;
     if (const RunHold* run = builder_.context().run; run != nullptr && !request_.by_daemon) {
       data.append(",\"runId\":").append(json::quote(run->run_id));
-      if (entry.role == "assistant") data.append(",\"saidByRun\":true");
+      says_for_run = entry.role == "assistant";
+      if (says_for_run) data.append(",\"saidByRun\":true");
     }
     const Context& context = builder_.context();
     if (read.person) data.append(client_members(context));
@@ -440,6 +442,7 @@ class EntryAppender {
     builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
     builder_.about_channel = std::move(about);
     if (read.person) builder_.out.events.back().envelope.client_list = client_list_of(context);
+    builder_.out.events.back().envelope.said_by_run = says_for_run;
     if (!delivers) return;
     builder_.out.events.back().envelope.delivers = true;
     builder_.out.events.back().envelope.delivery_channel = channel;
@@ -462,7 +465,7 @@ class EntryAppender {
       now = after_deletion(needs_, *request_.needs, builder_.context().now);
     else if (request_.needs_answer && &entry == request_.entries.data())
       now = with_need(needs_, request_.topic, end_.count, builder_.context().now);
-    else if (!needs_.empty() && entry.role == "assistant" && is_answer(entry.body))
+    else if (!needs_.empty() && entry.role == "assistant" && transcripts::is_answer(entry))
       now = without_need(needs_, request_.topic);
     if (now == needs_) return;
     needs_ = std::move(now);

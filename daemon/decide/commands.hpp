@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +13,10 @@
 #include "daemon/decide/decision.hpp"
 #include "daemon/decide/protection.hpp"
 #include "policy/entry_rules.hpp"
+#include "policy/entry_size.hpp"
 #include "policy/routing.hpp"
 #include "policy/snapshots.hpp"
+#include "transcripts/counts.hpp"
 #include "transcripts/sums.hpp"
 #include "transcripts/tally.hpp"
 
@@ -38,12 +41,14 @@ struct CreateSession {
 };
 struct PutSession {
   Target target{};
-  json::Edit entry{};  // the whole entry
-  Sees sees{};         // empty: spawnedBy and spawnDepth may be set, too
+  json::Edit entry{};        // the whole entry
+  policy::EntrySize size{};  // of `entry`
+  Sees sees{};               // empty: spawnedBy and spawnDepth may be set, too
 };
 struct PatchSession {
   Target target{};
-  std::string patch{};  // RFC 7396, an object; but snapshots are replaced whole (policy/snapshots.hpp)
+  std::string patch{};       // RFC 7396, an object; but snapshots are replaced whole (policy/snapshots.hpp)
+  policy::EntrySize size{};  // of `patch`
   policy::SnapshotMatch snapshot{};
 };
 struct DeleteSession {
@@ -61,6 +66,11 @@ struct PruneSession {
   std::string reason{};  // age, count or disk
   bool purge = false;    // else its transcripts are archived
 };
+// An archive as it was read: of what stands behind `size` nothing is known.
+struct ReadArchive {
+  std::string file{};  // the transcript that it becomes
+  std::uint64_t inode = 0, size = 0;
+};
 // Brings back a session that was reset or deleted, with the transcripts and the entry that its archive record names.
 struct RestoreSession {
   std::string key{};
@@ -72,6 +82,9 @@ struct RestoreSession {
   std::string entry{};                  // its content; empty: a new entry is made
   std::string channels{};               // those whose messages are in the archives, with spaces between
   std::uint64_t taken_back = 0;         // AgentState::last_taken_back before these were read
+  std::vector<ReadArchive> read{};      // those that could be read
+  // What the archives hold, which a foreign program may have written to. Nothing: one of them could not be read.
+  std::optional<transcripts::Counts> counts{};
 };
 // A transcript that was staged for a session (transcripts/staged.hpp), or for one of its topics.
 struct StagedFile {
@@ -239,6 +252,15 @@ struct Person {
   const std::string& shown_name() const { return !name.empty() ? name : !username.empty() ? username : id; }
 };
 
+// What a message says, without the trigger that it begins with.
+struct InboundWords {
+  std::string whole{};                           // its text, with the trigger
+  std::string said{};                            // its text
+  bool has_trigger = false;                      // of a reset
+  bool has_files = false;                        // among the parts of its content
+  std::optional<transcripts::NewEntry> entry{};  // nothing: it is a trigger alone
+};
+
 struct Inbound {
   std::string channel{}, account_id{}, chat_type{}, peer{}, surface{}, provider{};
   Person from{};
@@ -249,15 +271,18 @@ struct Inbound {
   std::string thread_id{};  // raw JSON: a string or a number; empty: none
   std::optional<std::string> topic{};
   std::optional<std::string> text{};
-  std::string content{};      // raw JSON; exclusive with text
-  std::string attachments{};  // raw JSON array
+  std::string content{};      // compact JSON; exclusive with text
+  std::string attachments{};  // compact JSON array
   std::string message_id{};   // the platform's
   std::optional<std::int64_t> timestamp{};
   bool mentioned = false;
   bool from_me = false;  // the account that the bridge serves has sent it: the agent, or the account's owner by hand
   std::optional<bool> activate{};
   policy::Route route{};  // the session that the message belongs to: route_of() of the fields above
+  std::shared_ptr<const InboundWords> words{};  // words_of() it; null: the decision reads them
 };
+// Reads the words of a message whose other fields are set; of a long one on a disk thread.
+InboundWords words_of(const Inbound& command, const std::vector<std::string>& reset_triggers);
 // Computes the route of an inbound message. Errors: those of policy::route().
 Result<policy::Route> route_of(const policy::RouteSettings& settings, std::string_view agent, const Inbound& command);
 
@@ -270,7 +295,7 @@ struct ChangeMessage {
   std::string account_id{}, peer{};
   MessagePlace place{};
   std::optional<std::string> text{};  // of an edit
-  std::string content{};              // raw JSON; exclusive with text
+  std::string content{};              // compact JSON; exclusive with text
   std::string emoji{};                // of a reaction
   Person from{};
   bool removed = false;
@@ -291,15 +316,18 @@ struct Outbound {
   Target target{};
   std::optional<std::string> topic{};
   std::optional<std::string> text{};
-  std::string content{};
+  std::string content{};  // compact JSON; exclusive with text
   std::vector<std::string> media_urls{};
   DeliverTo deliver{};  // its media_urls are not used: they are above
   std::string message_id{};
   std::string usage{};  // raw JSON object
   std::string model{}, provider{}, stop_reason{};
   bool mirror_only = false;
-  std::string instance{}, request_id{};  // members of the problem that answers a denial
+  std::string instance{}, request_id{};          // members of the problem that answers a denial
+  std::optional<transcripts::NewEntry> entry{};  // entry_of() it; nothing: the decision makes it
 };
+// Makes the entry of what is sent; for a long one on a disk thread.
+transcripts::NewEntry entry_of(const Outbound& command);
 
 Result<Decision> decide(const AgentState& state, const CreateSession& command, const Context& context);
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context);

@@ -80,7 +80,7 @@ std::string data_of(const ChangeMessage& command, const MessagePlace& place) {
   json::ObjectWriter data;
   data.raw("target", target_json(place));
   if (command.text) data.string("text", *command.text);
-  if (!command.content.empty()) data.raw("content", json::compact(command.content));
+  if (!command.content.empty()) data.raw("content", command.content);
   if (!command.emoji.empty()) data.string("emoji", command.emoji);
   if (!command.from.id.empty()) data.raw("from", command.from.json);
   if (command.removed) data.boolean("removed", true);
@@ -335,7 +335,7 @@ Result<void> change_foretold(DecisionBuilder& builder, Session& session, const E
   if (!is_there(builder.state(), session, named)) return {};
   const ChangeMessage command{.what = early.deletes ? ChangeMessage::What::remove : ChangeMessage::What::edit,
                               .text = early.text,
-                              .content = early.content};
+                              .content = json::compact(early.content)};  // an earlier version kept it as it came
   TRY(change(builder, session, command.what, named, topic, data_of(command, named), lines, fresh));
   return {};
 }

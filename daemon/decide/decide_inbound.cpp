@@ -27,16 +27,21 @@ class InboundDecision {
         route_(command.route),
         context_(context),
         lines_(lines),
-        builder_(state, context) {
+        builder_(state, context),
+        words_(command.words) {
     assert(!route_.key.empty());
   }
 
   Result<Decision> run() {
     if (context_.told_before != nullptr) return answer_again(*context_.told_before);
+    if (words_ == nullptr)
+      words_ = std::make_shared<const InboundWords>(words_of(command_, context_.rules->reset_triggers));
     if (const Delivery* own = command_.from_me ? own_unsent() : nullptr) return answer_own(*own);
+    said_ = words_->said;
+    has_message_ = words_->entry.has_value();
+    triggered_ = words_->has_trigger;
     if (!command_.message_id.empty()) told_early_ = foretold(context_, state_, names());
     if (told_early_.is_deleted()) return answer_deleted();
-    take_trigger();
     TRY(auto session, session_for_message());
     if (builder_.out.need) return std::move(builder_.out);
     return answer(session);
@@ -47,7 +52,7 @@ class InboundDecision {
   const Delivery* own_unsent() const {
     const Session* session = state_.find_key(route_.key);
     if (session == nullptr) return nullptr;
-    const std::string text = command_.text ? *command_.text : transcripts::text_of(command_.content);
+    const std::string& text = words_->whole;
     if (store::trim(text).empty()) return nullptr;
     const auto conversation = [this](std::string_view channel, std::string_view account, std::string_view peer) {
       return platform_name(state_.id(), channel, account, peer, "");
@@ -140,42 +145,23 @@ class InboundDecision {
     const auto author = json::string_at(json::find(message, "from").value_or("{}"), "id");
     if (author && !command_.from.id.empty() && *author != command_.from.id) return std::move(builder_.out);
     Session session = *there;
-    content_ = json::find(message, "content").value_or("\"\"");
+    has_message_ = true;
     if (!activates_on(members_of(session))) return std::move(builder_.out);
+    const std::string said = transcripts::text_of(json::find(message, "content").value_or("\"\""));
     TRY(const auto activation,
-        activate_late(builder_, session,
-                      {.place = *place, .text = transcripts::text_of(content_), .reply_to = reply_to()}));
+        activate_late(builder_, session, {.place = *place, .text = said, .reply_to = reply_to()}));
     builder_.out.body = told_after(activation, told);
     return std::move(builder_.out);
   }
 
-  // Looks for a reset trigger at the beginning of the text and removes it.
-  void take_trigger() {
-    const std::string said = command_.text ? *command_.text : transcripts::text_of(command_.content);
-    const std::string_view heard = command_.mentioned ? policy::without_mention(said) : std::string_view(said);
-    const bool addressed = command_.mentioned || route_.chat_type == "direct";
-    auto rest = policy::match_trigger(heard, context_.rules->reset_triggers, addressed);
-    if (command_.from_me && !command_.activate.value_or(false)) rest.reset();  // it is not said to the agent
-    triggered_ = rest.has_value();
-    text_ = command_.text.value_or("");
-    content_ = command_.content;
-    if (!rest) return;
-    if (command_.text)
-      text_ = std::string(*rest);
-    else
-      content_ = transcripts::with_text(command_.content, *rest);
-  }
-
-  bool has_message() const { return !content_.empty() || !text_.empty() || !command_.attachments.empty(); }
-
   // Tells whether the agent should answer. Not if the message is only a trigger.
   bool activates_on(const json::Index& entry) const {
-    if (command_.from_me) return has_message() && command_.activate.value_or(false);
-    return has_message() && policy::activates({.group_activation = entry.find("groupActivation"),
-                                               .chat_type = route_.chat_type,
-                                               .mentioned = command_.mentioned || told_early_.addresses(),
-                                               .trigger = triggered_,
-                                               .asked = command_.activate});
+    if (command_.from_me) return has_message_ && command_.activate.value_or(false);
+    return has_message_ && policy::activates({.group_activation = entry.find("groupActivation"),
+                                              .chat_type = route_.chat_type,
+                                              .mentioned = command_.mentioned || told_early_.addresses(),
+                                              .trigger = triggered_,
+                                              .asked = command_.activate});
   }
 
   // Returns when the session began: by its entry, else by its transcript's header.
@@ -225,7 +211,7 @@ class InboundDecision {
     intro_ = activate_ && policy::owes_intro(entry);
     if (intro_) edit.remove(std::string(policy::intro_field));
     json::Edit changes = changes_of(entry, std::move(edit), json::same);
-    if (!has_message() && session.last_interaction_at != context_.now)  // otherwise the message does that
+    if (!has_message_ && session.last_interaction_at != context_.now)  // otherwise the message does that
       changes.put_int("lastInteractionAt", context_.now);
     TRY(change_entry(builder_, session, std::move(changes)));
     return session;
@@ -303,32 +289,14 @@ class InboundDecision {
     return route_.peer;
   }
 
-  // Returns the message as an entry; nothing if it is only a trigger.
-  std::optional<transcripts::NewEntry> new_entry() const {
-    if (!has_message()) return {};
-    json::ObjectWriter writer;
-    writer.string("role", "user");
-    writer.raw("content", content_.empty() ? content_of_text(text_) : json::compact(content_));
-    if (!command_.attachments.empty()) writer.raw("attachments", json::compact(command_.attachments));
-    if (!command_.from.id.empty()) writer.raw("from", command_.from.json);
-    if (command_.from_me) writer.boolean("fromMe", true);
-    if (!command_.message_id.empty()) writer.string("platformMessageId", command_.message_id);
-    return transcripts::NewEntry{.type = "message",
-                                 .time = command_.timestamp,
-                                 .body = writer.text(),
-                                 .role = "user",
-                                 .plain = true,
-                                 .stamp = true};
-  }
-
   Result<Decision> answer(Session& session) {
     const bool fresh = created_ || !reset_reason_.empty();
     std::optional<AppendResult> appended;
     AppendRequest append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
     const std::string send = send_to(&session);
-    if (auto message = new_entry()) {
+    if (has_message_) {
       append.needs_answer = activate_;
-      append.entries.push_back(std::move(*message));
+      append.entries.push_back(*words_->entry);
       first_event_ = builder_.out.events.size();
       builder_.about_channel = route_.channel;
       TRY(auto done, append_entries(builder_, session, append, lines_, fresh));
@@ -338,7 +306,7 @@ class InboundDecision {
     }
     const bool answers = appended && activate_ && context_.rules->runs.on_inbound;
     const bool early_holds =
-        appended && !told_early_.leaves_nothing(!command_.attachments.empty() || has_files(command_.content));
+        appended && !told_early_.leaves_nothing(!command_.attachments.empty() || words_->has_files);
     const EarlyChange* edit = early_holds ? told_early_.edit() : nullptr;
     if (answers || edit != nullptr) take_counters(builder_, session, first_event_);  // the entry changes further
     if (edit != nullptr) {
@@ -352,8 +320,7 @@ class InboundDecision {
     const std::string run =
         answers ? place_inbound_run(builder_, session, fresh ? nullptr : state_.runs.find(session.key()),
                                     {.ids = appended->ids,
-                                     .texts = {(command_.from_me ? std::string(context::owner_mark) : "") +
-                                               (content_.empty() ? text_ : transcripts::text_of(content_))},
+                                     .texts = {(command_.from_me ? std::string(context::owner_mark) : "") + said_},
                                      .topic = command_.topic,
                                      .reply_to = reply_to()})
                 : "null";
@@ -382,10 +349,6 @@ class InboundDecision {
     return std::move(builder_.out);
   }
 
-  static bool has_files(const std::string& content) {
-    return !content.empty() && context::files_in(R"({"content":)" + content + "}") > 0;
-  }
-
   // The message was edited before it came.
   Result<void> change_early(Session& session, const EarlyChange& edit, const AppendResult& appended, bool fresh) {
     const MessagePlace place{.key = session.key(),
@@ -396,8 +359,7 @@ class InboundDecision {
     builder_.about_channel = route_.channel;
     TRY(change_foretold(builder_, session, edit, place, command_.topic, lines_, fresh));
     builder_.about_channel.clear();
-    text_ = edit.text.value_or("");
-    content_ = edit.content;
+    said_ = edit.text ? *edit.text : transcripts::text_of(edit.content);
     return {};
   }
 
@@ -426,9 +388,10 @@ class InboundDecision {
   const Context& context_;
   const FetchedLines& lines_;
   DecisionBuilder builder_;
-  std::string text_;     // without a trigger
-  std::string content_;  // raw JSON, without a trigger; empty: there is only text_
+  std::shared_ptr<const InboundWords> words_;  // null while it is not known
+  std::string said_;                           // the text of the message, as an earlier edit left it
   Foretold told_early_{};
+  bool has_message_ = false;  // more than a trigger
   bool triggered_ = false;
   bool created_ = false;
   bool activate_ = false;
@@ -441,6 +404,37 @@ class InboundDecision {
 };
 
 }  // namespace
+
+InboundWords words_of(const Inbound& command, const std::vector<std::string>& reset_triggers) {
+  InboundWords words{.whole = command.text ? *command.text : transcripts::text_of(command.content)};
+  const std::string_view heard =
+      command.mentioned ? policy::without_mention(words.whole) : std::string_view(words.whole);
+  const bool addressed = command.mentioned || command.route.chat_type == "direct";
+  auto rest = policy::match_trigger(heard, reset_triggers, addressed);
+  if (command.from_me && !command.activate.value_or(false)) rest.reset();  // it is not said to the agent
+  words.has_trigger = rest.has_value();
+  words.has_files = !command.content.empty() && context::files_in(R"({"content":)" + command.content + "}") > 0;
+  std::string content = command.content;
+  if (rest && !command.text) content = transcripts::with_text(content, *rest);
+  words.said = rest && command.text         ? std::string(*rest)
+               : content == command.content ? words.whole
+                                            : transcripts::text_of(content);
+  if (content.empty() && words.said.empty() && command.attachments.empty()) return words;
+  json::ObjectWriter writer;
+  writer.string("role", "user");
+  writer.raw("content", content.empty() ? content_of_text(words.said) : content);
+  if (!command.attachments.empty()) writer.raw("attachments", command.attachments);
+  if (!command.from.id.empty()) writer.raw("from", command.from.json);
+  if (command.from_me) writer.boolean("fromMe", true);
+  if (!command.message_id.empty()) writer.string("platformMessageId", command.message_id);
+  words.entry = transcripts::NewEntry{.type = "message",
+                                      .time = command.timestamp,
+                                      .body = writer.text(),
+                                      .role = "user",
+                                      .plain = true,
+                                      .stamp = true};
+  return words;
+}
 
 Result<policy::Route> route_of(const policy::RouteSettings& settings, std::string_view agent, const Inbound& command) {
   const std::string thread =

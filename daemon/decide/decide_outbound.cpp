@@ -28,37 +28,10 @@ std::string outbound_content(const Outbound& command) {
   if (command.content.empty() || json::kind(command.content) != json::Kind::array) {
     parts = text_part(command.content.empty() ? text : json::as_string(command.content).value_or(""));
   } else {
-    const std::string content = json::compact(command.content);
-    parts = content.substr(1, content.size() - 2);
+    parts = command.content.substr(1, command.content.size() - 2);
   }
-  if (command.media_urls.empty()) return command.content.empty() ? "[" + parts + "]" : json::compact(command.content);
+  if (command.media_urls.empty()) return command.content.empty() ? "[" + parts + "]" : command.content;
   return "[" + parts + (parts.empty() ? "" : ",") + text_part("[media: " + names + "]") + "]";
-}
-
-transcripts::NewEntry outbound_entry(const Outbound& command) {
-  json::ObjectWriter writer;
-  writer.string("role", "assistant");
-  const auto or_else = [](const std::string& given, std::string_view mark) {
-    return given.empty() ? mark : std::string_view(given);
-  };
-  writer.raw("content", outbound_content(command));
-  if (!command.media_urls.empty()) writer.raw("mediaUrls", json::array_of(command.media_urls));
-  writer.string("api", "openai-responses");
-  // The values with which the OpenClaw family marks messages that were sent, not generated.
-  writer.string("provider", or_else(command.provider, "openclaw"));
-  writer.string("model", or_else(command.model, "delivery-mirror"));
-  writer.raw(
-      "usage",
-      or_else(
-          command.usage,
-          R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
-  writer.string("stopReason", or_else(command.stop_reason, "stop"));
-  return {.type = "message",
-          .id = command.message_id,
-          .body = writer.text(),
-          .role = "assistant",
-          .usage = command.usage,
-          .stamp = true};
 }
 
 // With runs.exclusive only the active run's runner writes what is the agent's: all that is not of role user.
@@ -111,6 +84,32 @@ Decision denied(DecisionBuilder& builder, const Session& session, const Outbound
 
 }  // namespace
 
+transcripts::NewEntry entry_of(const Outbound& command) {
+  json::ObjectWriter writer;
+  writer.string("role", "assistant");
+  const auto or_else = [](const std::string& given, std::string_view mark) {
+    return given.empty() ? mark : std::string_view(given);
+  };
+  writer.raw("content", outbound_content(command));
+  if (!command.media_urls.empty()) writer.raw("mediaUrls", json::array_of(command.media_urls));
+  writer.string("api", "openai-responses");
+  // The values with which the OpenClaw family marks messages that were sent, not generated.
+  writer.string("provider", or_else(command.provider, "openclaw"));
+  writer.string("model", or_else(command.model, "delivery-mirror"));
+  writer.raw(
+      "usage",
+      or_else(
+          command.usage,
+          R"({"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}})"));
+  writer.string("stopReason", or_else(command.stop_reason, "stop"));
+  return {.type = "message",
+          .id = command.message_id,
+          .body = writer.text(),
+          .role = "assistant",
+          .usage = command.usage,
+          .stamp = true};
+}
+
 Result<Decision> decide(const AgentState& state, const AppendMessages& command, const Context& context,
                         const FetchedLines& lines) {
   DecisionBuilder builder(state, context);
@@ -143,8 +142,8 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   if (plan.send.action == policy::SendAction::deny && !command.mirror_only)
     return denied(builder, session, command, plan.send);
 
-  AppendRequest append{
-      .topic = command.topic, .entries = {outbound_entry(command)}, .expected_seq = {}, .event_extra = {}};
+  AppendRequest append{.topic = command.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
+  append.entries.push_back(command.entry ? *command.entry : entry_of(command));
   std::string& extra = append.event_extra;
   if (!command.mirror_only) append.deliveries = {plan_delivery(builder, session, plan, command.deliver)};
   if (!command.media_urls.empty()) extra += ",\"mediaUrls\":" + json::array_of(command.media_urls);

@@ -100,6 +100,7 @@ Result<Decision> remove_session(DecisionBuilder& builder, Session session, std::
   if (builder.out.need) return std::move(builder.out);
   const auto files = files_of(builder, session);
   if (!files) return std::move(builder.out);
+  if (!purge && builder.context().durable) builder.out.ending = *files;
   Archives archives = archives_of(builder, session, *files, archived);
   if (purge) archives.entry_as.clear();
   std::string data = fmt::format(R"({{{},"purged":{})", archives.members(), purge || !builder.context().durable);
@@ -228,6 +229,7 @@ Result<Decision> decide(const AgentState& state, const DeleteTopic& command, con
   }
   std::vector<std::string> names;
   if (context.durable) names = archive_names({file}, "deleted", context.ids->archive_time(context.now));
+  if (context.durable) builder.out.ending = {file};
   json::ObjectWriter data;
   data.raw("archivedAs", json::array_of(names));
   json::append_edit(data, edit);

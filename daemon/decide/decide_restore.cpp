@@ -44,6 +44,10 @@ std::string restored_entry(const DecisionBuilder& builder, const RestoreSession&
   if (const auto slug = json::string_at(command.entry, "slug"); slug && builder.state().has_slug(*slug, command.key))
     edit.put_string("slug", free_slug_of(builder, command.key, json::string_at(command.entry, "name").value_or("")));
   if (const auto* kept = policy_of(builder, command.key)) keep_policy(*kept, command.entry, edit);
+  if (command.counts)
+    put_counts(edit, *command.counts);
+  else
+    edit.remove("entryCount");  // both are put right when a transcript is opened
   fit_tokens(command.entry, context.rules->shared, edit);
   return json::apply(command.entry.empty() ? "{}" : command.entry, edit);
 }
@@ -105,6 +109,12 @@ Result<Decision> decide(const AgentState& state, const RestoreSession& command, 
     builder.out.line_positions.back().archives = {command.archives.begin() + limits::archive_names,
                                                   command.archives.end()};
   }
+  for (const ReadArchive& archive : command.read)
+    builder.out.line_positions.push_back({.file = archive.file,
+                                          .agent = state.id(),
+                                          .seq = builder.next_seq(),
+                                          .length = archive.size,
+                                          .inode = archive.inode});
   builder.emit(journal::EventType::session_created, session, data + "}");
   for (const std::string& topic : command.topics)
     builder.emit(journal::EventType::topic_created, session, R"({"restored":true})", topic);

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::string_view prompt_event = "UserPromptSubmit";
 
-std::string text_in(const transcripts::NewEntry& entry) {
-  return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
-}
-
 // Chooses the model of a run that starts, which keeps it.
 void choose_model(const DecisionBuilder& builder, const Session& session, Run& run) {
   const auto choice =
@@ -117,7 +113,7 @@ class RunStart {
                        lines_, false));
     if (!builder_.out.need) take_counters(builder_, session, before);
     input.ids = std::move(appended.ids);
-    for (const transcripts::NewEntry& entry : command_.input) input.texts.push_back(text_in(entry));
+    for (const transcripts::NewEntry& entry : command_.input) input.texts.push_back(transcripts::said_in(entry));
     return input;
   }
 
@@ -132,7 +128,7 @@ class RunStart {
     if (is_wanted(context_, state_)) {
       std::string prompt;
       for (const transcripts::NewEntry& entry : command_.input)
-        prompt.append(prompt.empty() ? "" : "\n").append(text_in(entry));
+        prompt.append(prompt.empty() ? "" : "\n").append(transcripts::said_in(entry));
       if (ask_hooks(builder_, session, prompt_hook(run_, prompt), command_.hooks)) return std::move(builder_.out);
     }
     if (const auto& verdict = command_.hooks.verdict) {

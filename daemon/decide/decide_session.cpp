@@ -152,13 +152,14 @@ const Session* put_target(const AgentState& state, const PutSession& command) {
 
 Result<Decision> decide(const AgentState& state, const PutSession& command, const Context& context) {
   DecisionBuilder builder(state, context);
-  json::Edit edit = command.entry;
   const Session* there = put_target(state, command);
   if (there == nullptr && !command.target.if_match.empty()) {
     return fail(Code::precondition_failed, fmt::format("If-Match is {}, but there is no session {}",
                                                        fmt::join(command.target.if_match, ", "), command.target.key));
   }
   TRY(const auto key, there != nullptr ? there->key() : store::canonical_key(command.target.key, state.id()));
+  TRY(policy::check_named_size(command.size, there != nullptr ? std::string_view(*there->entry()) : "{}", ""));
+  json::Edit edit = command.entry;
   TRY(check_channels(there, context, edit));
   TRY(check_whole_entry(builder, there, key, command.sees, edit));
   if (builder.out.need) return std::move(builder.out);
@@ -200,6 +201,7 @@ Result<Decision> decide(const AgentState& state, const PatchSession& command, co
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve(state, command.target));
   TRY(policy::check_snapshot(*there->entry(), command.snapshot));
+  TRY(policy::check_named_size(command.size, *there->entry(), ""));
   Session session = *there;
   json::Edit named;  // all that the client named, each name once: what changes nothing is validated, too
   for (const json::Member& member : json::members(command.patch)) {

@@ -193,6 +193,9 @@ struct Decision {
   // The reply that a further telling of the message gets from now on, where the request edits it. Empty: as before.
   std::string told_again{};
   std::vector<std::string> early_taken{};  // ids of early changes that a message in memory has taken
+  // Transcripts that become archives for good: what foreign programs wrote to them is published first, and then it is
+  // decided again.
+  std::vector<std::string> ending{};
   std::vector<std::string> outdated{};  // other transcripts that are shown differently now: their ends are read again
 
   int status = 200;

@@ -70,8 +70,7 @@ std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session
   std::vector<std::string> deliveries(entries.size());
   const SendPlan plan = plan_send(builder, session, reply_to, to);
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    const bool says = entries[i].role == "assistant" &&
-                      !transcripts::text_of(json::find(entries[i].body, "content").value_or("\"\"")).empty();
+    const bool says = entries[i].role == "assistant" && !transcripts::said_in(entries[i]).empty();
     if (says) deliveries[i] = plan_delivery(builder, session, plan, to);
   }
   return deliveries;

@@ -109,6 +109,22 @@ Session known_session(const AgentState& state, const std::string& key) {
 
 }  // namespace
 
+void note_lost_sessions(const AgentState& state, std::optional<sessions::ForeignChange>& change) {
+  std::set<std::string> lost;
+  const auto look = [&](const std::string& key) {
+    if (state.find_key(key) == nullptr) lost.insert(key);
+  };
+  std::ranges::for_each(state.runs.active(), look);
+  for (const auto& [since, key] : state.runs.waiting()) look(key);
+  if (change) {
+    for (const std::string& key : change->deleted) lost.erase(key);
+    for (const sessions::NamedEntry& entry : change->created) lost.erase(entry.key);  // it is taken in with the change
+  }
+  if (lost.empty()) return;
+  if (!change) change.emplace();
+  change->deleted.insert(change->deleted.end(), lost.begin(), lost.end());
+}
+
 std::vector<LeftRun> runs_left_behind(const AgentState& state, const sessions::ForeignChange& change) {
   std::vector<LeftRun> left;
   const auto note = [&](const std::string& key, const auto& leaves) {
@@ -277,7 +293,7 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
       }
       set.integer("messageCount", *messages);
     }
-    const bool answers = !needs.empty() && is_answer(message);
+    const bool answers = !needs.empty() && transcripts::is_answer(message);
     if (answers) needs = without_need(needs, owner.topic);
     if (answers && !needs.empty()) set.raw("needs", needs);
     set.close();

@@ -19,6 +19,10 @@ namespace sessiond::decide {
 Decision decide_foreign_change(const AgentState& state, const sessions::ForeignChange& change, const Context& context,
                                bool at_load);
 
+// Adds to a change that a load has found the sessions that have runs and are not there, as deleted: another program
+// took them out of the store, and nothing else told of it.
+void note_lost_sessions(const AgentState& state, std::optional<sessions::ForeignChange>& change);
+
 // An active run of a session that another program gives another transcript, or deletes.
 struct LeftRun {
   std::string key;

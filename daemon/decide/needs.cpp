@@ -48,10 +48,4 @@ std::string after_deletion(std::string_view needs, const NeedsChange& change, st
   return std::string(needs);
 }
 
-bool is_answer(std::string_view message) {
-  const json::Index members(message);
-  if (members.string_at("role") != "assistant" || members.string_at("state") == "interrupted") return false;
-  return !transcripts::text_of(members.find("content").value_or("\"\"")).empty();
-}
-
 }  // namespace sessiond::decide

@@ -24,7 +24,4 @@ struct NeedsChange {
 // Returns the list after it; the same list if it does not have the message.
 std::string after_deletion(std::string_view needs, const NeedsChange& change, std::int64_t since);
 
-// Tells whether a message, raw JSON, is an answer.
-bool is_answer(std::string_view message);
-
 }  // namespace sessiond::decide

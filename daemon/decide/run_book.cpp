@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 
 #include "store/json/raw_json.hpp"
 #include "transcripts/changes.hpp"
@@ -102,7 +103,7 @@ SessionRuns read_session(std::string_view text) {
 }
 
 // The response of an ended run is as people left it, too.
-void change_response(SessionRuns& runs, std::string_view target, const std::optional<std::string>& text) {
+void change_response(SessionRuns& runs, std::string_view target, const std::function<std::string()>& text) {
   const std::string id = text_at(target, "id");
   const std::string session_id = text_at(target, "sessionId");
   const auto topic = json::string_at(target, "topic");
@@ -111,7 +112,7 @@ void change_response(SessionRuns& runs, std::string_view target, const std::opti
     if (text_at(*run, "sessionId") != session_id || json::string_at(*run, "topic") != topic) continue;
     json::Edit edit;
     if (text)
-      edit.put_string("response", *text);
+      edit.put_string("response", text());
     else
       edit.remove("response");
     run = std::make_shared<const std::string>(json::apply(*run, edit));
@@ -123,8 +124,12 @@ void change_response(SessionRuns& runs, std::string_view target, const std::opti
 void change_input(SessionRuns& runs, const journal::Event& event) {
   const std::string_view target = json::find(event.data, "target").value_or("{}");
   const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
-  const std::string text = transcripts::edited_text({.edit = std::string(event.data)});
-  change_response(runs, target, is_deleted ? std::nullopt : std::optional(text));
+  std::optional<std::string> read;
+  const auto text = [&read, &event]() -> const std::string& {  // long ones are read only if anything keeps it
+    if (!read) read = transcripts::edited_text({.edit = std::string(event.data)});
+    return *read;
+  };
+  change_response(runs, target, is_deleted ? std::function<std::string()>() : text);
   if (text_at(target, "sessionId") != event.envelope.session_id) return;
   const std::string id = text_at(target, "id");
   const auto topic = json::string_at(target, "topic");
@@ -132,13 +137,13 @@ void change_input(SessionRuns& runs, const journal::Event& event) {
     if (is_deleted)
       overflow.forget(id);
     else
-      overflow.edit(id, text);
+      overflow.edit(id, text());
   }
   std::erase_if(runs.overflows, [](const runs::Overflow& overflow) { return overflow.dropped == 0; });
   for (Run& run : runs.queued) {
     const auto index = static_cast<std::size_t>(std::ranges::find(run.input, id) - run.input.begin());
     if (run.topic == topic && index < run.texts.size())
-      run.texts[index] = is_deleted ? "" : policy::overflow_line(text);
+      run.texts[index] = is_deleted ? "" : policy::overflow_line(text());
   }
   if (!runs.active || runs.active->topic != topic) return;
   if (is_deleted) {
@@ -146,7 +151,7 @@ void change_input(SessionRuns& runs, const journal::Event& event) {
     std::erase_if(runs.steered, [&id](const Steered& each) { return each.entry_id == id; });
   } else if (const auto steered = std::ranges::find(runs.steered, id, &Steered::entry_id);
              steered != runs.steered.end()) {
-    steered->text = text;
+    steered->text = text();
   }
 }
 
@@ -275,7 +280,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
   if (type == EventType::message_appended) {  // what a runner has said in an entry is no partial text any more
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || !found->second.active || event.envelope.seq <= seq_) return;
-    if (!json::find(event.data, "saidByRun")) return;
+    if (!event.envelope.said_by_run) return;
     found->second.partial.clear();
     found->second.text_seq = event.envelope.seq;
   } else if (type == EventType::session_reset || type == EventType::context_cleared) {

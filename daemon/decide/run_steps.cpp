@@ -102,9 +102,9 @@ AppendResult append_if_possible(DecisionBuilder& builder, Session& session, cons
 }
 
 // The text that an assistant's entry says; empty: it is none, or says nothing.
-std::string said_in(const transcripts::NewEntry& entry) {
+std::string answer_in(const transcripts::NewEntry& entry) {
   if (entry.role != "assistant") return {};
-  return transcripts::text_of(json::find(entry.body, "content").value_or("\"\""));
+  return transcripts::said_in(entry);
 }
 
 // Returns the part of the active run that is in memory only.
@@ -286,7 +286,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   if (end.deliver) append.deliveries = plan_deliveries(builder, session, run.reply_to, {}, append.entries);
   std::optional<std::size_t> answer;  // among the entries
   for (std::size_t at = 0; at < append.entries.size(); ++at) {
-    std::string said = said_in(append.entries[at]);
+    std::string said = answer_in(append.entries[at]);
     if (said.empty()) continue;
     run.response = std::move(said);
     answer = at;

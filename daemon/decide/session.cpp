@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/token_counters.hpp"
 #include "store/names.hpp"
+#include "store/number.hpp"
 
 namespace sessiond::decide {
 
@@ -27,6 +29,14 @@ constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 7> counters
      {"totalTokens", &Counters::total_tokens},
      {"compactionCount", &Counters::compaction_count},
      {"costMicrocents", &Counters::cost_microcents}}};
+// Two times, the counters in their order above, and usageTotals.
+constexpr auto moved = [] {
+  std::array<std::string_view, most_moved> names{"updatedAt", "lastInteractionAt"};
+  static_assert(2 + counters.size() + 1 == names.size());
+  std::ranges::transform(counters, names.begin() + 2, [](const auto& counter) { return counter.name; });
+  names.back() = totals_member;
+  return names;
+}();
 constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Session::session_id},
                                                               {"sessionFile", &Session::session_file},
                                                               {"label", &Session::label},
@@ -71,9 +81,12 @@ std::string Session::own_topic() const {
 }
 
 const sessions::RawEntry& Session::entry() const {
-  if (!counters_.empty()) {
-    replace_entry(json::apply(*entry_, counters_));
-    counters_.set.clear();
+  if (moved_.count != 0) {
+    json::Edit edit;
+    edit.set.reserve(moved_.count);
+    for (const std::uint8_t place : std::span(moved_.places).first(std::exchange(moved_.count, 0)))
+      edit.set.push_back({std::string(moved[place]), moved_text(place)});
+    replace_entry(json::apply(*entry_, edit));
   }
   return entry_;
 }
@@ -90,35 +103,56 @@ void Session::replace_entry(std::string entry) const {
 }
 
 void Session::edit(const json::Edit& edit) {
-  if (edit.unset.empty() &&
-      std::ranges::all_of(edit.set, [this](const auto& member) { return edit_counter(member); })) {
-    return;
-  }
+  if (edit_counters(edit)) return;
   replace_entry(json::apply(*entry(), edit));
   const auto is_joined = [](const auto& member) { return std::ranges::find(joined, member.name) != joined.end(); };
   if (!edit.unset.empty() || std::ranges::any_of(edit.set, is_joined)) return read_fields();
   for (const auto& member : edit.set) take_field(member.name, member.value);
 }
 
-bool Session::edit_counter(const json::Edit::Set& member) {
-  if (member.name == totals_member) {
-    usage_totals = policy::read_totals(member.value);
-    counters_.put(member.name, member.value);
-    return true;
+bool Session::edit_counters(const json::Edit& edit) {
+  struct Setting {
+    std::uint8_t place = 0;
+    std::int64_t number = 0;
+  };
+  std::array<Setting, most_moved> settings;
+  std::optional<policy::UsageTotals> totals;
+  if (!edit.unset.empty() || edit.set.size() > settings.size()) return false;
+  for (std::size_t i = 0; i < edit.set.size(); ++i) {
+    const auto& [name, value] = edit.set[i];
+    const auto place = std::ranges::find(moved, name);
+    if (place == moved.end()) return false;
+    settings[i].place = static_cast<std::uint8_t>(place - moved.begin());
+    if (name == totals_member) {
+      totals = policy::read_totals(value);
+      if (!totals || totals->json() != value) return false;
+      continue;
+    }
+    // As store::decimal() writes it: text() makes the same bytes of it.
+    const auto number = value.starts_with('-') ? std::nullopt : store::parse_number<std::int64_t>(value);
+    if (!number || *number > policy::most_counted) return false;
+    settings[i].number = *number;
   }
-  const auto number = json::as_int(member.value);
-  if (!number) return false;
-  if (member.name == "updatedAt") {
-    updated_at = *number;
-  } else if (member.name == "lastInteractionAt") {
-    last_interaction_at = number;
-  } else if (auto* counter = find(member.name)) {
-    *counter = policy::counted(member.value);
-  } else {
-    return false;
+  for (const auto& [place, number] : std::span(settings).first(edit.set.size())) {
+    if (place == 0)
+      updated_at = number;
+    else if (place == 1)
+      last_interaction_at = number;
+    else if (moved[place] == totals_member)
+      usage_totals = totals;
+    else
+      this->*(counters[place - 2].field) = number;
+    const auto known = std::span(moved_.places).first(moved_.count);
+    if (std::ranges::find(known, place) == known.end()) moved_.places[moved_.count++] = place;
   }
-  counters_.put(member.name, member.value);
   return true;
+}
+
+std::string Session::moved_text(std::uint8_t place) const {
+  if (place == 0) return store::decimal(updated_at);
+  if (place == 1) return store::decimal(*last_interaction_at);
+  if (moved[place] == totals_member) return usage_totals->json();
+  return store::decimal(*(this->*(counters[place - 2].field)));
 }
 
 // Reads a member that alone makes a field. Ignores others.

@@ -4,6 +4,7 @@
 // called, so an append costs the same for an entry of any size. Not thread-safe, also for reading: entry() may write.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,8 @@ namespace sessiond::decide {
 // An entry's copiedFrom names at most so many sessions. Edits of messages from others are shown, too. But the tally
 // follows them only when it is made anew, and firstMessage does not follow.
 inline constexpr std::size_t most_copied_from = 64;
+
+inline constexpr std::size_t most_moved = 10;  // members of an entry that a message moves
 
 // The counters of an entry; nothing where it has none.
 struct Counters {
@@ -65,6 +68,8 @@ class Session : public Counters, public Linked, public Times {
   const sessions::RawEntry& entry_with_old_counters() const { return entry_; }
   // Sets and removes members. Cheap if all of them are counters.
   void edit(const json::Edit& edit);
+  // The same if it sets nothing but counters and times that a message moves. Else changes nothing and returns false.
+  bool edit_counters(const json::Edit& edit);
 
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
   std::string session_id, session_file, channel, chat_type, label, name, slug, spawned_by;
@@ -84,16 +89,21 @@ class Session : public Counters, public Linked, public Times {
  private:
   void replace_entry(std::string entry) const;
   void read_fields();
+  std::string moved_text(std::uint8_t place) const;
   void take_field(std::string_view name, std::string_view value);
-  bool edit_counter(const json::Edit::Set& member);
 
+  // The members of the entry that edit_counters() sets, as places in its table, in the order of their first change.
+  struct Moved {
+    std::array<std::uint8_t, most_moved> places{};
+    std::uint8_t count = 0;
+  };
   struct Key {
     std::string text;
     std::string topic;
   };
   std::shared_ptr<const Key> key_;  // shared with its copies
   mutable sessions::RawEntry entry_;
-  mutable json::Edit counters_;                      // newer than entry_
+  mutable Moved moved_;                              // newer than entry_
   mutable std::shared_ptr<const ShownEntry> shown_;  // of entry_; null: not made yet
 };
 

@@ -158,13 +158,9 @@ void SessionIndex::erase(const Session& session) {
 
 void SessionIndex::edit(Session& session, const json::Edit& edit) {
   assert(mutable_session(session.key()) == &session);
-  if (edit.unset.empty() && std::ranges::all_of(edit.set, [](const auto& member) {
-        return member.name == "updatedAt" || member.name == "lastInteractionAt" || member.name == "messageCount" ||
-               member.name == "entryCount" || member.name.ends_with("Tokens") || member.name == "compactionCount";
-      })) {
-    auto node = by_updated_.extract(&session);  // no other index depends on these members
-    session.edit(edit);
-    by_updated_.insert(std::move(node));
+  const auto place = by_updated_.find(&session);  // while it has the time by which it is found
+  if (session.edit_counters(edit)) {              // no other index depends on these members
+    by_updated_.insert(by_updated_.extract(place));
     return;
   }
   unlink(session);

@@ -4,7 +4,9 @@
 #include <array>
 #include <optional>
 
+#include "daemon/decide/token_counters.hpp"
 #include "policy/snapshots.hpp"
+#include "policy/usage.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/json/raw_json.hpp"
 
@@ -21,6 +23,13 @@ sessions::RawEntry shown_text(const sessions::RawEntry& entry, const std::vector
   json::Edit renamed = delivery::legacy_view(index);
   if (!sdk_session_id.empty() && index.find("sdkSessionId").value_or("null") == "null")
     renamed.put_string("sdkSessionId", sdk_session_id);
+  // Sums that another program has spoilt are shown as the next reply counts on.
+  if (const auto totals = index.find(totals_member); totals && !policy::are_totals(*totals)) {
+    if (const auto read = policy::read_totals(*totals))
+      renamed.put(std::string(totals_member), read->json());
+    else
+      renamed.remove(std::string(totals_member));
+  }
   sessions::RawEntry text = entry;
   if (!renamed.empty()) text = std::make_shared<const std::string>(json::apply(*text, renamed));
   std::string held;

@@ -1,9 +1,9 @@
 // The members of an entry that the API shows, prepared for many readings.
 //
 // Lists show an entry far more often than it changes. So what depends on the entry alone is found once: legacy names
-// are replaced (delivery::legacy_view, sdk_session.hpp), bytes that are not UTF-8 become U+FFFD, and the stretches of
-// the text are noted that are shown as they are. Showing an entry then copies one to three stretches. On disk the entry
-// stays as it is.
+// are replaced (delivery::legacy_view, sdk_session.hpp), and so is a usageTotals that is no sum (policy/usage.hpp),
+// bytes that are not UTF-8 become U+FFFD, and the stretches of the text are noted that are shown as they are. Showing
+// an entry then copies one to three stretches. On disk the entry stays as it is.
 #pragma once
 
 #include <string>

@@ -10,10 +10,12 @@
 #include "daemon/decide/session.hpp"
 #include "daemon/doctor/examination.hpp"
 #include "daemon/doctor/inspect_transcript.hpp"
+#include "store/files.hpp"
 #include "store/lock/lock.hpp"
 #include "store/names.hpp"
 #include "store/try.hpp"
 #include "transcripts/archive.hpp"
+#include "transcripts/known_ends.hpp"
 #include "transcripts/mend.hpp"
 
 namespace sessiond::doctor {
@@ -75,6 +77,7 @@ class TranscriptCheck {
     }
     tell_missing();
     tell_lost();
+    tell_lost_topics();
     exam_.report.ok(
         "transcripts", dir_.native(),
         fmt::format("{} transcripts ({} without a header, {} without a last newline), {} entries, {}; {} "
@@ -229,6 +232,22 @@ class TranscriptCheck {
             return Step{.path = (dir_ / (id + ".jsonl")).native(),
                         .detail = "the journal is applied again to restore what is missing"};
           });
+    }
+  }
+
+  // Reports transcripts of topics and streams that the daemon knew and that are not there.
+  void tell_lost_topics() {
+    if (exam_.daemon_running || exam_.lags(agent_)) return;
+    const auto record = store::read_file(exam_.paths.known_ends(agent_));
+    if (!record) return;
+    for (const std::string& file : transcripts::KnownEnds::lost_in(*record, dir_)) {
+      const std::string id = owners_.contains(file) ? "" : session_of(file);
+      if (id.empty()) continue;
+      exam_.report.warning("missing", (dir_ / file).native(),
+                           fmt::format("is not there, though session {} had entries in its {}", id,
+                                       store::describe_topic(store::topic_of_file(id, file).value_or(""))),
+                           "put the file back; it may be among the files put aside (journal/kept) or in a backup. "
+                           "Without it they are lost, and new entries get seqs from 0");
     }
   }
 

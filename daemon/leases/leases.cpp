@@ -122,7 +122,7 @@ void Leases::see(const journal::Event& event) {
   const Place place{event.envelope.agent, event.envelope.key};
   if (type == EventType::message_appended) {  // what a runner says in an entry is no partial text any more
     const auto kept = kept_.find(place);
-    if (kept != kept_.end() && !kept->second.pulse.text.empty() && json::find(event.data, "saidByRun") &&
+    if (kept != kept_.end() && !kept->second.pulse.text.empty() && event.envelope.said_by_run &&
         kept->second.pulse.since < event.envelope.seq)
       kept->second.pulse.text.clear();
     return;

@@ -72,11 +72,13 @@ struct Following {
   std::set<std::string> migrating{};   // transcripts that are being migrated: their ends are not read meanwhile
 };
 
-// The transcript of a session with messages that was not there when the agent was loaded.
+// A transcript that a session should have: its own, which was not there when the agent was loaded though it has
+// messages, or that of a topic or a stream, which foreign programs have removed (transcripts/known_ends.hpp).
 struct MissingTranscript {
   std::filesystem::path path;
   std::string key;
-  std::int64_t messages = 0;
+  std::int64_t messages = 0;           // of its own transcript
+  std::optional<std::string> topic{};  // nothing: it is its own
 };
 
 struct Agent : std::enable_shared_from_this<Agent> {
@@ -102,8 +104,9 @@ struct Agent : std::enable_shared_from_this<Agent> {
   std::uint64_t loading_bytes = 0;  // of a big store that is being read now
   // How long its file has not been whole; handed from one try to load it to the next. Null: not tried yet.
   std::shared_ptr<sessions::Unfinished> unfinished{};
-  std::string starting{};  // why loading waits: a foreign program may be writing its file in place
-  std::vector<MissingTranscript> missing{};
+  std::string starting{};                    // why loading waits: a foreign program may be writing its file in place
+  std::vector<MissingTranscript> missing{};  // transcripts of sessions
+  std::vector<MissingTranscript> missing_topics{};  // those of topics and streams
   std::string degraded{};  // why its store cannot be used: it alone answers 503, and is looked at again each time
   FilesReached reached{};
   CheckpointDuty checkpoint{};

@@ -8,6 +8,7 @@
 #include <cassert>
 #include <filesystem>
 
+#include "daemon/decide/foreign.hpp"
 #include "daemon/decide/protection.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
@@ -218,6 +219,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
   notices_.repaired(id, loaded.repairs);
   agent.missing = std::move(loaded.missing);
   notices_.evicted(id, loaded.evictions);
+  decide::note_lost_sessions(*agent.state, loaded.foreign);
   if (loaded.foreign) CO_TRY(co_await merge_foreign(id, std::move(*loaded.foreign), true));
   co_return Result<void>{};
 }

@@ -22,6 +22,7 @@ constexpr std::int64_t later_ms = 500;         // until a store that cannot be l
 constexpr std::size_t looked_at_on_loop = 16;  // transcripts; more would hold up requests
 constexpr std::size_t looked_at_once = 512;    // transcripts: about a millisecond
 constexpr std::size_t page_bytes = 1U << 20;   // of foreign lines in one commit
+constexpr std::size_t most_missing = 20;       // transcripts that are named of an agent
 
 bool is_transcript(std::string_view name) { return name.ends_with(".jsonl"); }
 
@@ -275,10 +276,13 @@ asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<s
   if (!found) {
     outcome = std::unexpected(found.error());
   } else {
+    bool some_went = files.empty();
     for (const transcripts::ForeignEdit& edit : *found) {
       outcome = co_await publish(id, edit.file);
       if (!outcome) break;
+      some_went = some_went || edit.kind == transcripts::ForeignEdit::Kind::removed;
     }
+    if (some_went) co_await note_missing(id);
   }
   if (!outcome && !env_.stopping) {
     log::warn(
@@ -287,6 +291,27 @@ asio::awaitable<void> Follower::publish_foreign_lines(std::string id, std::set<s
   }
   agent->following.active = false;
   agent->waiting.release(0);
+}
+
+asio::awaitable<void> Follower::note_missing(std::string id) {
+  if (env_.stopping || !agents_.find_or_add(id).state) co_return;
+  const auto lost = co_await flusher_.on_files([id](TranscriptFiles& all) { return all.projection().lost(id); });
+  Agent& agent = agents_.find_or_add(id);
+  if (!agent.state) co_return flusher_.unload(id);
+  agent.missing_topics.clear();
+  if (!lost) co_return;
+  std::vector<std::string> of_none;  // of sessions that were reset or deleted since
+  for (const std::string& file : *lost) {
+    const auto owner = agent.state->owner_of(file);
+    if (!owner) of_none.push_back(file);
+    if (!owner || !owner->topic || agent.missing_topics.size() == most_missing) continue;
+    agent.missing_topics.push_back({.path = env_.paths.root() / env_.paths.transcript(id, file),
+                                    .key = owner->session->key(),
+                                    .topic = owner->topic});
+  }
+  if (of_none.empty()) co_return;
+  static_cast<void>(co_await flusher_.on_files(
+      [id, of_none = std::move(of_none)](TranscriptFiles& all) { return all.projection().forget(id, of_none); }));
 }
 
 // Publishes one file at a time: two calls that find the same lines would publish them twice.

@@ -38,6 +38,8 @@ class Follower {
   asio::awaitable<Result<void>> put_counts_right(std::string id, std::string key);
   // The same in the background, if it has to be done. Whoever reads a transcript does not wait for it.
   void put_counts_right_soon(const std::string& id, const decide::Session& session);
+  // Notes in the background which transcripts of topics and streams are missing.
+  void note_missing_soon(const std::string& id) { env_.background.run(note_missing(id), "note_missing"); }
   // Looks at all agents, when that is due.
   void check_all_if_due();
   void tell_news(const TranscriptNews& news);
@@ -62,6 +64,7 @@ class Follower {
   asio::awaitable<Result<transcripts::Counts>> count(std::string id, std::vector<std::string> files);
   asio::awaitable<Result<bool>> publish_uncounted(std::string id, std::vector<std::string> files);
   asio::awaitable<void> put_counts_right_in_background(std::string id, std::string key);
+  asio::awaitable<void> note_missing(std::string id);
   asio::awaitable<void> tell_renumbered(std::string id, std::string file, std::uint64_t from);
 
   LedgerEnv& env_;

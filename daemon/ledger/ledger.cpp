@@ -259,6 +259,7 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
   std::uint64_t last = 0;
   bool committed = false;
   std::shared_ptr<TranscriptHold> hold;
+  bool has_looked = false;   // at what foreign programs wrote to transcripts that become archives
   bool is_unlocked = false;  // the transcript's lock could not be taken, and is not waited for
   const std::int64_t echo_deadline = store::steady_ms() + echo_timeout_ms;
   for (int fetches = 0, looks = 0;;) {
@@ -332,6 +333,11 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
       if (store::steady_ms() >= echo_deadline) co_return is_coming_in();
       asio::steady_timer pause(parts_.env.io, echo_poll);
       co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+      continue;
+    }
+    if (!decision.need && !decision.ending.empty() && !std::exchange(has_looked, true)) {
+      for (const std::string& file : decision.ending)  // what cannot be read now is told when it can be
+        static_cast<void>(co_await parts_.follower.publish(agent, file));
       continue;
     }
     if (!decision.need) {

@@ -65,7 +65,7 @@ struct LedgerStatus {
   std::uint64_t head = 0, durable = 0, oldest = 0;
   std::string refusal;                     // why writes are refused; empty: they are not
   std::vector<std::string> repairs;        // since the start
-  std::vector<MissingTranscript> missing;  // when their agents were loaded
+  std::vector<MissingTranscript> missing;  // at the last look at their agents: they may be back
   std::vector<std::string> damage;         // of the journal that is still there, in parts that a start does not need
   journal::JournalCheck journal_check{};
   std::vector<std::string> lagging;  // why CHECKPOINT does not advance; agents whose checkpoint fails, with the reason

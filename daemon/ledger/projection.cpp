@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "daemon/ledger/lost_copies.hpp"
 #include "store/fault_point.hpp"
 #include "store/files.hpp"
 #include "store/journal/event.hpp"
@@ -89,6 +90,18 @@ Result<std::set<std::string, std::less<>>> Projection::names(const std::string& 
   TRY(store::resolve_below(paths_.root(), paths_.sessions_dir(agent)));
   TRY(auto* known, ends(agent));
   return known->names();
+}
+
+Result<std::vector<std::string>> Projection::lost(const std::string& agent) {
+  TRY(store::resolve_below(paths_.root(), paths_.sessions_dir(agent)));
+  TRY(auto* known, ends(agent));
+  return known->lost();
+}
+
+Result<void> Projection::forget(const std::string& agent, const std::vector<std::string>& files) {
+  TRY(auto* known, ends(agent));
+  for (const std::string& file : files) known->forget(file);
+  return {};
 }
 
 Result<void> Projection::take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit) {
@@ -225,7 +238,17 @@ Result<void> Projection::add_lines(std::uint64_t first_seq, std::span<const jour
     if (!position.staged.empty()) {
       std::optional<std::string> path = paths_.transcript(position.agent, position.file);
       if (redirect) path = redirect(position.seq, *path);
-      if (path) TRY(renames_.place(position, *path, !redirect));
+      if (!path) continue;
+      journal::LinePosition taken = position;
+      std::error_code ignored;
+      const auto folder = paths_.root() / paths_.sessions_dir(position.agent);
+      if (redirect && writer_.makes_up_lost_lines(*path) &&
+          !std::filesystem::exists(folder / position.staged, ignored) &&
+          !std::filesystem::exists(paths_.root() / *path, ignored) && position.seq - first_seq < events.size()) {
+        TRY(const auto event, journal::parse_event(std::string(*events[position.seq - first_seq])));
+        taken.staged = stage_lost_copy(paths_, writer_, event, position, positions);
+      }
+      TRY(renames_.place(taken, *path, !redirect));
       continue;
     }
     if (position.length) {

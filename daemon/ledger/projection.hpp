@@ -55,6 +55,10 @@ class Projection {
   Result<std::vector<transcripts::ForeignEdit>> foreign(const std::string& agent, const std::set<std::string>& files);
   // Lists the transcripts that foreign() would look at, for callers that look at a few at a time.
   Result<std::set<std::string, std::less<>>> names(const std::string& agent);
+  // Lists the transcripts of an agent that foreign programs have removed. Costs no look at the folder.
+  Result<std::vector<std::string>> lost(const std::string& agent);
+  // Notes that nothing is known of these transcripts.
+  Result<void> forget(const std::string& agent, const std::vector<std::string>& files);
   // Notes that every line of a transcript is known.
   Result<void> take_as_known(const std::string& agent, const transcripts::ForeignEdit& edit);
   // Notes that its lines up to `end` are known.

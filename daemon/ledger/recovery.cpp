@@ -285,6 +285,7 @@ class Recovery {
       own.applied(*loaded->state, event);
     }
     own.remove_own(loaded->foreign);
+    decide::note_lost_sessions(*loaded->state, loaded->foreign);
     if (repair_ && !there_.contains(parts_.env.paths.sessions_dir(id))) make_up_transcripts(*loaded);
     Agent& slot = parts_.agents.find_or_add(id);
     slot.file = std::move(loaded->file);
@@ -358,6 +359,7 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
        .on_loaded =
            [this](Agent& agent) {
              parts_.follower.watch(agent);
+             parts_.follower.note_missing_soon(agent.id);
              parts_.memory.give_way(*agent.state);  // of a store that was written in place, no change is known
            },
        .on_unsettled = [this](Agent& agent) { parts_.follower.look_again(agent); },

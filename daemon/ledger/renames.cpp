@@ -89,7 +89,11 @@ Result<void> Renames::apply(std::string_view text, std::span<const journal::Line
   if (event.envelope.type == journal::EventType::archive_destroyed) return destroy_archives(event, positions);
   const std::string& agent = event.envelope.agent;
   const std::filesystem::path folder = paths_.root() / paths_.sessions_dir(agent);
-  if (purges_files(event)) TRY(remove_beside(event, json::find(event.data, "changes") == "true"));
+  if (purges_files(event)) {
+    TRY(remove_beside(event, json::find(event.data, "changes") == "true"));
+    TRY(auto* known, ends_(agent));
+    if (!event.envelope.session_id.empty()) known->forget_lost(event.envelope.session_id);
+  }
   const auto files = archived_files(event, positions);
   TRY(const bool done, archives_.contains(agent, event.envelope.seq));
   for (const journal::LinePosition& position : positions) {
@@ -189,7 +193,9 @@ Result<void> Renames::destroy_archives(const journal::Event& event, std::span<co
   return synced || !std::filesystem::exists(folder, ignored) ? Result<void>{} : synced;
 }
 
-// Gives archives the names of transcripts again. A name that a newer file has meanwhile stays with that file.
+// Gives archives the names of transcripts again. A name that a newer file has meanwhile stays with that file. How far a
+// transcript is known, its position says, whenever this is repeated: a foreign program may have added lines since. An
+// archive that could not be read has none, and is known as it is now.
 Result<void> Renames::restore_files(const journal::Event& event, std::span<const journal::LinePosition> positions,
                                     bool locked) {
   const std::string& agent = event.envelope.agent;
@@ -207,7 +213,10 @@ Result<void> Renames::restore_files(const journal::Event& event, std::span<const
     }
     if (!taken) TRY(transcripts::archive(folder, name, file));
     store::fault_point("restore.renamed");
-    if (const auto now = store::stat_within(folder / file))
+    const bool has_position = std::ranges::any_of(positions, [&](const journal::LinePosition& position) {
+      return position.seq == event.envelope.seq && position.length && position.file == file;
+    });
+    if (const auto now = store::stat_within(folder / file); now && !has_position)
       known->replace(file, now->st_ino, static_cast<std::uint64_t>(now->st_size));
   }
   std::error_code ignored;

@@ -35,6 +35,10 @@ LedgerStatus status_of(const LedgerParts& parts) {
     }
     for (const MissingTranscript& one : agent->missing)
       if (agent->state && agent->state->find_key(one.key) != nullptr) out.missing.push_back(one);
+    for (const MissingTranscript& one : agent->missing_topics) {
+      const auto owner = agent->state ? agent->state->owner_of(one.path.filename().native()) : std::nullopt;
+      if (owner && owner->session->key() == one.key) out.missing.push_back(one);  // else it was reset or deleted since
+    }
     if (agent->loading_bytes != 0)
       out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
     if (!agent->starting.empty()) out.loading.push_back(fmt::format("agent {}: {}", id, agent->starting));

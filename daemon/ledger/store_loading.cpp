@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "daemon/decide/apply.hpp"
 #include "daemon/decide/foreign.hpp"
@@ -173,19 +174,19 @@ void keep_away(const Paths& paths, const std::filesystem::path& temp, std::vecto
                        : moved.error().detail);
 }
 
-// Applies this agent's journal events from seq `from` on (0: none) and passes each to `call`. From `archived_from` to
-// there it takes only the archive records, which may not be in their file yet.
+// Applies this agent's journal events from seq `from` on (0: none) to `to`, and passes each to `call`. From
+// `archived_from` to there it takes only the archive records, which may not be in their file yet.
 template <class Call>
 Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& state, std::uint64_t from,
-                          std::uint64_t archived_from, Call call) {
+                          std::uint64_t archived_from, Call call, std::uint64_t to = UINT64_MAX) {
   const std::uint64_t state_from = from;
   if (from != 0) from = std::min(from, archived_from);
-  while (from != 0 && from <= journal.head()) {
+  while (from != 0 && from <= std::min(journal.head(), to)) {
     TRY(auto page, journal.read(std::max(from, journal.oldest()), decide::replay_page_bytes));
     for (const journal::StoredBatch& batch : page.batches) {
       for (const journal::Bytes& bytes : batch.events) {
         auto event = journal::parse_event(*bytes);
-        if (!event || event->envelope.agent != state.id()) continue;
+        if (!event || event->envelope.agent != state.id() || event->envelope.seq > to) continue;
         if (event->envelope.seq < state_from) {
           decide::apply_to_archives(state, *event);
           continue;
@@ -197,6 +198,34 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
     from = page.next;
   }
   return {};
+}
+
+// Makes the last generation of a store that we wrote of the one before it and the journal. Nothing: we have not written
+// it, or the journal or that generation cannot be read.
+std::optional<std::vector<sessions::NamedEntry>> last_generation(const journal::Journal& journal, const Paths& paths,
+                                                                 const std::string& id,
+                                                                 const Generations& generations) {
+  using Kind = sessions::StoreRead::Kind;
+  if (generations.written == 0) return std::nullopt;
+  auto before = sessions::read_store(paths.previous(id));
+  if (!before || before->kind == Kind::damaged) return std::nullopt;
+  // A store that we made and wrote once has none before it.
+  const std::uint64_t from = before->kind == Kind::absent ? 1 : generations.previous + 1;
+  if (journal.oldest() > from || (before->kind == Kind::good && generations.previous == 0)) return std::nullopt;
+  decide::AgentState state(id);
+  std::vector<sessions::NamedEntry> entries;
+  for (sessions::NamedEntry& entry : before->entries) {
+    if (json::kind(*entry.entry) == json::Kind::object)
+      state.insert(entry.key, entry.entry);
+    else
+      entries.push_back(std::move(entry));
+  }
+  const auto replayed =
+      replay_agent(journal, state, from, UINT64_MAX, [](const journal::Event&) {}, generations.written);
+  if (!replayed) return std::nullopt;  // of a part of the journal that the load does not need
+  for (const auto& [key, session] : state.by_name())
+    entries.push_back({.key = session->key(), .entry = session->entry()});
+  return entries;
 }
 
 }  // namespace
@@ -280,6 +309,19 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
     loaded.file = std::make_shared<sessions::SessionsFile>(std::move(options));
   }
   TRY(auto report, loaded.file->load());
+  if (report.uncompared) {
+    const auto started = last_generation(journal, paths, id, request.generations);
+    if (started) loaded.file->compare(report, *started);
+    // The generation before may be of a program that had written older versions of entries back. What is newer than
+    // these is ours, if it is older than that generation.
+    const auto is_ours = [&request](const sessions::ForeignChange::Changed& entry) {
+      const std::int64_t rev = json::int_at(*entry.theirs, "rev").value_or(0);
+      return json::int_at(*entry.base, "rev").value_or(0) < rev &&
+             std::cmp_less_equal(rev, request.generations.previous);
+    };
+    if (report.foreign) std::erase_if(report.foreign->updated, is_ours);
+    if (report.foreign && report.foreign->empty()) report.foreign.reset();
+  }
   loaded.state->reserve(report.entries.size());
   for (const sessions::NamedEntry& entry : report.entries) {
     if (json::kind(*entry.entry) == json::Kind::object) loaded.state->insert(entry.key, entry.entry);

@@ -400,7 +400,7 @@ std::shared_ptr<const RunNote> note_of(std::string_view body) {
   const json::Index members(body);
   const std::string type = members.string_at("customType").value_or("");
   const std::string_view data = members.find("data").value_or("");
-  if ((type != "sessiond.input" && type != "sessiond.run") || !is_object(data)) return {};
+  if (!is_run_note(type) || !is_object(data)) return {};
   const bool is_input = type == "sessiond.input";
   const json::Index told(data);
   auto note = std::make_shared<RunNote>(RunNote{.what = is_input ? RunNote::What::input : RunNote::What::record,
@@ -417,6 +417,10 @@ std::shared_ptr<const RunNote> note_of(std::string_view body) {
 }
 
 }  // namespace
+
+bool is_run_note(std::string_view custom_type) {
+  return custom_type == "sessiond.input" || custom_type == "sessiond.run";
+}
 
 bool is_text(std::string_view type) { return type == "text" || type == "input_text" || type == "output_text"; }
 bool is_thinking(std::string_view type) {

@@ -101,6 +101,9 @@ struct Entry {
 // Reads an entry by its type and its body: for "message" the message object, else the entry's members.
 Entry read_entry(std::string_view type, std::string_view body);
 
+// Returns whether a custom entry of this type tells of a run (RunNote).
+bool is_run_note(std::string_view custom_type);
+
 // Returns whether messageCount counts the entry: it is a message of a user, an assistant or a tool, and no checkpoint.
 inline bool is_message(std::string_view type, const Entry& entry) {
   return type == "message" && entry.role != Role::none && entry.role != Role::system && !entry.checkpoint;

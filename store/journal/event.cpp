@@ -181,6 +181,7 @@ Result<Event> parse_event(std::string text) {
       if (member.name == "client") envelope.client_list = client_list("", json::as_string(member.value).value_or(""));
       if (member.name == "ownClient") envelope.client_list.insert(0, envelope.actor);
       if (member.name == "deliver") envelope.delivers = member.value == "true";
+      if (member.name == "saidByRun") envelope.said_by_run = member.value == "true";
       if (member.name == "delivery" || member.name == "message") break;
     }
     if (envelope.delivers) envelope.delivery_channel = json::string_at(delivery_of(event), "channel").value_or("");

@@ -110,6 +110,7 @@ struct Envelope {
   std::string source{};  // api | external | recovery | …
   // Not members of the event, but read from its data: a message.appended has `deliver`, and goes to this channel.
   bool delivers = false;
+  bool said_by_run = false;  // message.appended: the runner of the active run has said it
   std::string delivery_channel{};
   std::string client_list{};  // client_list() of a person's message or a resume; empty: no client is named
 

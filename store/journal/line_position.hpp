@@ -2,12 +2,18 @@
 // memory; a journal line keeps them as JSON, in its member "places". Clients never see them.
 //
 // One of five:
-//   a line that we wrote       {"file","agent","at","seq","unstamped"?,"line"?,"seal"?}
-//   foreign lines, published   {"file","agent","at","seq","length","inode"}; without "at": the whole file is known
-//   archives of a reset, deletion or restore beyond those that its event names  {"agent","seq","archives":[<name>,…]}
-//   a file that was staged and becomes this transcript (transcripts/staged.hpp)  {"file","agent","seq","staged"}
-//   the entry of a session that a reset or deletion ends    {"file":<name of the file that keeps
-//   it>,"agent","seq","entry"}
+//
+// - a line that we wrote: {"file","agent","at","seq","unstamped"?,"line"?,"seal"?}
+//
+// - foreign lines, published: {"file","agent","at","seq","length","inode"}; without "at": the whole file is known, as a
+//   foreign program left it, or as a restore found its archive
+//
+// - archives of a reset, deletion or restore beyond those that its event names: {"agent","seq","archives":[<name>,…]}
+//
+// - a file that was staged and becomes this transcript (transcripts/staged.hpp): {"file","agent","seq","staged"}
+//
+// - the entry of a session that a reset or deletion ends: {"file":<name of the file that keeps it>,"agent","seq",
+//   "entry"}
 #pragma once
 
 #include <cstdint>
@@ -33,8 +39,8 @@ struct LinePosition {
   std::string agent{};
   std::optional<std::uint64_t> at{};      // offset of the first byte in the file
   std::uint64_t seq = 0;                  // of the event that it belongs to, or of the first of several
-  std::optional<std::uint64_t> length{};  // set for foreign lines only: how many bytes
-  std::uint64_t inode = 0;                // of a foreign file; 0: the file was removed
+  std::optional<std::uint64_t> length{};  // not of lines that we write: how many bytes
+  std::uint64_t inode = 0;                // of the file with that length; 0: it was removed
   bool unstamped = false;                 // of a line that is made from its event (transcripts/entry.hpp)
   seal::Draw draw{};                      // with which the line is sealed; empty: it is not
   std::string line{};                     // only where the line cannot be made from its event

@@ -70,6 +70,7 @@ struct SessionsFile::Impl {
   void rebuild(LoadReport& report);
   Result<void> adopt_first();
   Result<void> find_foreign(LoadReport& report, const std::optional<StoreNote>& note);
+  void compare(LoadReport& report, const std::vector<NamedEntry>& started);
   std::optional<std::vector<NamedEntry>> last_written(const Snapshot& other_than) const;
 
   // write.cpp

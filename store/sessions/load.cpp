@@ -161,11 +161,17 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   }
   if (ours) return {};
   report.changed_while_down = true;
-  if (!started) return {};
-  ForeignChange change = history->diff(*started, merged);
-  history->replaced(*started, base);
+  report.uncompared = std::move(merged);
+  if (started) compare(report, *started);
+  return {};
+}
+
+void SessionsFile::Impl::compare(LoadReport& report, const Entries& started) {
+  ForeignChange change = history->diff(started, *report.uncompared);
+  report.uncompared.reset();
+  history->replaced(started, base);
   Entries again;
-  const EntryIndex mine = index_by_key(*started);
+  const EntryIndex mine = index_by_key(started);
   for (const std::string& key : change.overwritten) {
     const auto was = mine.find(key);
     again.push_back({.key = key, .entry = was == mine.end() ? nullptr : was->second->entry});
@@ -176,7 +182,6 @@ Result<void> SessionsFile::Impl::find_foreign(LoadReport& report, const std::opt
   } else {
     report.foreign = std::move(change);
   }
-  return {};
 }
 
 bool SessionsFile::untouched(const Options& options) {

@@ -100,6 +100,10 @@ Result<std::optional<ForeignChange>> SessionsFile::Impl::poll() {
 
 Result<LoadReport> SessionsFile::load() { return impl_->load(); }
 
+void SessionsFile::compare(LoadReport& report, const std::vector<NamedEntry>& started) {
+  impl_->compare(report, started);
+}
+
 Result<std::optional<ForeignChange>> SessionsFile::poll() {
   if (!impl_->loaded) return fail(Code::internal, "poll before load");
   return impl_->poll();

@@ -72,6 +72,10 @@ struct LoadReport {
   // The changes of foreign programs since the last generation that we wrote, if that is still known. `entries` may lack
   // a part of it, so it must be committed before the first checkpoint.
   std::optional<ForeignChange> foreign;
+  // What foreign programs have made of the store, if the last generation is not known: they wrote it in place, and its
+  // second name is of the same file. The caller should make that generation of an earlier one and the journal, and call
+  // compare().
+  std::optional<std::vector<NamedEntry>> uncompared{};
 };
 
 struct CheckpointResult {
@@ -106,6 +110,8 @@ class SessionsFile {
   // moves the file to sessions.json.corrupt.<time>. `degraded` if something else has its name and cannot be read;
   // `starting` while a foreign program may be writing it in place: nothing was written, call it again.
   Result<LoadReport> load();
+  // To be called after a load that left `uncompared`: finds `foreign`. `started`: the last generation that we wrote.
+  void compare(LoadReport& report, const std::vector<NamedEntry>& started);
   // To be called after a load that found the store gone, if the journal says that it had no sessions.
   void accept_absent();
   // Returns after how long poll should be called again, because a foreign program may be writing the file, or one that

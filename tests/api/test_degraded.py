@@ -148,6 +148,48 @@ class Degraded(Case):
         api.get(S(made["key"]))
         eventually(lambda: made["sessionId"] in str(self.told(api, "is missing", "degraded")))
 
+    def test_the_transcript_of_a_topic_or_stream_that_is_missing_is_named_until_it_is_back(self):
+        for mode in ("own", "shared"):
+            with self.subTest(mode):
+                daemon = self.spawn({"store": {"mode": mode}})
+                api = daemon.client()
+                made = self.new(api=api)
+                self.say(made["key"], "said", api=api)
+                self.say(made["key"], "said", api=api, query="?topic=t")
+                self.ok(api.post(S(made["key"], "main", "streams/memoryEvents"), {"event": "saved"}), 201)
+                daemon.checkpoint()
+                daemon.stop()
+                beside = [f for f in daemon.agent_dir().glob("*-topic-*.jsonl") if f.name.startswith(made["sessionId"])]
+                self.assertEqual(len(beside), 2, beside)
+                for file in beside:
+                    file.rename(daemon.home / file.name)
+                told = [f["path"] for f in self.findings(daemon) if f["check"] == "missing"]
+                self.assertTrue({str(f) for f in beside} <= set(told), told)
+                for _ in range(2):  # also when it was told before
+                    api = daemon.start().client()
+                    self.ok(api.get(S(made["key"])), 200)
+                    told = eventually(lambda api=api: (found := self.told(api, "is missing", "degraded"))
+                                      and len(found) == 2 and "".join(sorted(found)), what="both being named")
+                    for text in (f'session {made["key"]} had entries in its topic "t"', "in its stream memoryEvents"):
+                        self.assertIn(text, told)
+                    daemon.stop()
+                told = [f["path"] for f in self.findings(daemon) if f["check"] == "missing"]
+                self.assertTrue({str(f) for f in beside} <= set(told), told)
+                api = daemon.start().client()
+                self.ok(api.get(S(made["key"])), 200)
+                eventually(lambda api=api: len(self.told(api, "is missing", "degraded")) == 2)
+                for file in beside:
+                    (daemon.home / file.name).rename(file)
+                self.assertEqual(self.told(api, "is missing", "degraded"), [])
+                self.assertEqual(self.texts(made["key"], api=api, query="limit=200&order=asc&topic=t"), ["said"])
+                self.ok(api.delete(S(made["key"])), 204)
+                daemon.stop()
+                self.assertEqual([f for f in self.findings(daemon) if f["check"] == "missing"], [])
+
+    def findings(self, daemon):
+        done = daemon.cli("doctor", "--json")
+        return json.loads(done.stdout)["findings"]
+
     def test_a_transcript_that_is_missing_is_named_until_it_is_back(self):
         for mode in ("own", "shared"):
             with self.subTest(mode):
@@ -184,6 +226,39 @@ class Degraded(Case):
         _, api = self.check_repair(take_away)
         self.assertEqual(self.texts("agent:main:d:a", api=api), ["hello a"])
         self.assertEqual(self.say("agent:main:d:a", "more", api=api)["firstSeq"], 1)
+
+    def test_the_doctor_rebuilds_what_a_fork_copied(self):
+        for mode in ("own", "shared"):
+            with self.subTest(mode):
+                daemon, api = self.prepared({"store": {"mode": mode}})
+                key = "agent:main:d:a"
+                self.say(key, "then", api=api)
+                middle = self.messages(key, api=api)[1]["id"]
+                self.say(key, "later", api=api)
+                self.say(key, "in the topic", api=api, query="?topic=t")
+                of_topic = self.messages(key, api=api, query="limit=200&order=asc&topic=t")[0]["id"]
+                forks = {}
+                for name, asked in (("whole", {}), ("part", {"messageId": middle}), ("topic", {"messageId": of_topic})):
+                    forks[name] = self.ok(api.post(S(key, "main", "fork"), {"key": f"agent:main:d:{name}", **asked}), 201)["key"]
+                forks["again"] = self.ok(api.post(S(forks["part"], "main", "fork"), {"key": "agent:main:d:again"}), 201)["key"]
+                for fork in forks.values():
+                    if fork != forks["whole"]:
+                        self.say(fork, "only here", api=api)
+                self.say(key, "behind", api=api)
+                queries = ("limit=200&order=asc", "limit=200&order=asc&topic=t")
+                def seen():
+                    return {fork: [[(m["seq"], m["id"], m["type"]) for m in self.messages(fork, api=api, query=query)]
+                                   for query in queries[:2 if fork == forks["topic"] else 1]] for fork in forks.values()}
+                before = seen()
+                daemon.checkpoint()
+                daemon.stop()
+                shutil.rmtree(daemon.state / "agents" / "main")
+                self.assertIn(daemon.cli("doctor", "--repair").returncode, (0, 1))
+                api = daemon.start().client()
+                self.assertEqual(seen(), before)
+                self.assertEqual(self.texts(forks["whole"], api=api), ["hello a", "then", "later"])
+                self.assertEqual(self.texts(forks["again"], api=api), ["hello a", "then", "only here"])
+                self.assertEqual(self.say(forks["part"], "more", api=api)["firstSeq"], 3)
 
     def test_the_doctor_rebuilds_a_folder_that_is_empty(self):
         def take_away(daemon):

@@ -168,6 +168,75 @@ class Lines(Moments):
         self.fail("the other program never came in time")
 
 
+class Ends(Moments):
+    """What another program writes to a transcript that becomes an archive, or becomes a transcript again."""
+
+    def begun(self, mode):
+        daemon = self.spawn({"store": {"mode": mode}})
+        api = daemon.client()
+        key = self.new(api=api)["key"]
+        self.say(key, "first", api=api)
+        self.say(key, "first", api=api, query="?topic=t")
+        session_id = self.ok(api.get(S(key)))["sessionId"]
+        files = [daemon.agent_dir() / (session_id + end) for end in (".jsonl", "-topic-t.jsonl")]
+        for file in files:
+            eventually(file.exists, what=file.name)
+        return daemon, api, key, files
+
+    def told(self, api):
+        """The ids of messages that another program is said to have written."""
+        events = self.ok(api.get("/v1/events?poll=1&replay=1000&types=message.appended"))["data"]
+        return sorted(e["data"]["message"]["id"] for e in events if e["source"] == "external")
+
+    def counts(self, api, key):
+        session = self.ok(api.get(S(key)))
+        return session["messageCount"], session.get("entryCount")
+
+    def test_a_line_just_before_a_deletion_is_told_and_counted(self):
+        for mode in ("own", "shared"):
+            _, api, key, files = self.begun(mode)
+            for n in range(3):
+                for file in files:
+                    eventually(file.exists, what="the transcript being restored")
+                    self.other.write(file, line("theirs"))
+                self.ok(api.delete(S(key)), 204)
+                self.assertEqual(len(self.told(api)), 2 * (n + 1), mode)
+                self.ok(api.post(S(key, "main", "restore"), {}), 200)
+                self.assertEqual(self.counts(api, key), (4 + 2 * n, 4 + 2 * n), mode)
+
+    def test_a_line_in_an_archive_is_counted_when_it_is_restored(self):
+        for mode in ("own", "shared"):
+            _, api, key, files = self.begun(mode)
+            for file in files:
+                self.other.write(file, line("before"), hold=True)
+            self.ok(api.delete(S(key)), 204)
+            eventually(lambda: not any(file.exists() for file in files), what="the transcripts being archived")
+            for file in files:
+                self.other.write(file, line("behind"))
+            restored = self.ok(api.post(S(key, "main", "restore"), {}), 200)
+            self.assertEqual((restored["messageCount"], restored["entryCount"]), (6, 6), mode)
+            self.assertEqual(len(self.messages(key, api=api)), 3)
+            self.assertEqual(self.counts(api, key), (6, 6), mode)
+
+    def test_a_line_behind_a_restore_and_a_kill_is_told_and_counted_once(self):
+        for mode in ("own", "shared"):
+            daemon, api, key, files = self.begun(mode)
+            self.ok(api.delete(S(key)), 204)
+            restored = self.ok(api.post(S(key, "main", "restore"), {}), 200)
+            self.assertEqual((restored["messageCount"], restored["entryCount"]), (2, 2), mode)
+            for file in files:
+                eventually(file.exists, what=file.name)
+            daemon.kill9()
+            for file in files:
+                self.other.write(file, line("theirs"))
+            for _ in range(2):
+                api = daemon.start().client()
+                eventually(lambda: self.counts(api, key) == (4, 4), what="the lines being counted")
+                self.assertEqual(len(self.told(api)), 2, mode)
+                daemon.kill9()
+            daemon.start()
+
+
 class LinesShared(Moments):
     """Beside a program that takes the transcript's lock: all that is told of places is exact."""
     config = {"store": {"mode": "shared"}}

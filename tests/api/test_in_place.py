@@ -195,3 +195,94 @@ class InPlace(Case):
         self.assertEqual(found(json.loads(daemon.cli("doctor", "--json").stdout)), [])
         daemon.start()
         self.ok(api.get(S(THEIRS)), 200)
+
+
+class InPlaceWhileDown(Case):
+    """A program that writes the store in place while no daemon runs changes the second name that we keep of it, too."""
+
+    @classmethod
+    def setUpClass(cls):
+        pass  # each test has a daemon of its own
+
+    def prepared(self, mode):
+        daemon = self.spawn({"store": {"mode": mode}})
+        api = daemon.client()
+        for c in "abc":
+            self.new(f"agent:main:d:{c}", api=api, label=c)
+            self.say(f"agent:main:d:{c}", "hello", api=api)
+        daemon.checkpoint()
+        self.path = daemon.agent_dir() / "sessions.json"
+        return daemon, api
+
+    def rewrite(self, daemon, change, kill=False):
+        if kill:
+            daemon.kill9()
+        else:
+            daemon.stop()
+        entries = json.loads(self.path.read_bytes())
+        change(entries)
+        inode = self.path.stat().st_ino
+        self.path.write_text(json.dumps(entries, indent=2))
+        self.assertEqual(self.path.stat().st_ino, inode)
+        daemon.start()
+
+    def test_what_it_changed_is_told_and_moves_the_version(self):
+        for mode in ("own", "shared"):
+            for kill in (False, True):
+                with self.subTest(mode, kill=kill):
+                    daemon, api = self.prepared(mode)
+                    before = self.ok(api.get(S("agent:main:d:a")), 200)
+
+                    def change(entries):
+                        entries["agent:main:d:a"]["label"] = "theirs"
+                        del entries["agent:main:d:b"]
+                        entries[THEIRS] = {"sessionId": "s-theirs", "updatedAt": 5}
+                    self.rewrite(daemon, change, kill)
+                    with api.stream("/v1/events?after=" + before["asOf"]) as stream:
+                        stream.wait_type("store.external_change")
+                        told = {(e.type, e.data.get("key")) for e in stream.events if "key" in (e.data or {})}
+                    self.assertIn(("session.updated", "agent:main:d:a"), told)
+                    self.assertIn(("session.deleted", "agent:main:d:b"), told)
+                    self.assertIn(("session.created", THEIRS), told)
+                    self.assertNotIn("agent:main:d:c", {key for _, key in told})
+                    after = self.ok(api.get(S("agent:main:d:a"), headers=FRESH), 200)
+                    self.assertEqual((after["label"], after["rev"] > before["rev"]), ("theirs", True))
+
+    def test_a_run_of_a_session_that_it_reset_or_deleted_is_over(self):
+        for mode in ("own", "shared"):
+            with self.subTest(mode):
+                daemon, api = self.prepared(mode)
+                runs = {}
+                for c in "ab":
+                    runs[c] = self.ok(api.post(S(f"agent:main:d:{c}", "main", "runs"), {"input": {"role": "user", "text": "old"}}), 201)
+                daemon.checkpoint()
+
+                def change(entries):
+                    entries["agent:main:d:a"]["sessionId"] = "s-theirs"
+                    del entries["agent:main:d:b"]
+                self.rewrite(daemon, change)
+                for c, run in runs.items():
+                    path = S(f"agent:main:d:{c}", "main", "runs") + f"/{run['runId']}/finish"
+                    late = {"fence": run["lease"]["fence"], "status": "done", "entries": [{"role": "assistant", "text": "late"}]}
+                    self.assertIn(api.post(path, late).status, (404, 409), c)
+                names = [one["sessionId"] for one in self.ok(api.get(S("agent:main:d:a", "main", "history")), 200)["data"]]
+                self.assertEqual(names, ["s-theirs", runs["a"]["sessionId"]])
+                self.new("agent:main:d:b", api=api)
+                again = self.ok(api.post(S("agent:main:d:b", "main", "runs"), {"input": {"role": "user", "text": "new"}}), 201)
+                self.assertEqual(again["status"], "running")
+
+    def test_runs_of_a_session_that_is_gone_end_though_nothing_is_left_to_compare(self):
+        daemon, api = self.prepared("own")
+        self.ok(api.post(S("agent:main:d:b", "main", "runs"), {"input": {"role": "user", "text": "old"}}), 201)
+        daemon.checkpoint()
+        daemon.stop()
+        for file in (daemon.state / "journal" / "previous").iterdir():
+            file.unlink()
+        entries = json.loads(self.path.read_bytes())
+        del entries["agent:main:d:b"]
+        self.path.write_text(json.dumps(entries))
+        daemon.start()
+        eventually(lambda: api.get(S("agent:main:d:b"), headers=FRESH).status == 404)
+        self.new("agent:main:d:b", api=api)
+        again = self.ok(api.post(S("agent:main:d:b", "main", "runs"), {"input": {"role": "user", "text": "new"}}), 201)
+        self.assertEqual(again["status"], "running")

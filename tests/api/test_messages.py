@@ -191,6 +191,16 @@ class Append(Case):
         self.problem(self.post(key, {"type": "session", "version": 3, "id": "x"}), 422, "validation_failed")
         self.assertEqual(self.messages(key), [])
 
+    def test_a_topic_is_as_long_as_the_document_says(self):
+        key = self.new()["key"]
+        longest = self.api.get("/openapi.json").json["components"]["schemas"]["Topic"]["maxLength"]
+        e_acute = "%C3%A9"  # six bytes in the name of a file
+        for topic, fits in (("x" * longest, True), ("x" * (longest + 1), False),
+                            (e_acute * (longest // 6), True), (e_acute * (longest // 6 + 1), False),
+                            ("." + "x" * (longest - 3), True), ("." + "x" * (longest - 2), False)):
+            reply = self.post(key, {"role": "user", "text": "x"}, "?topic=" + topic)
+            self.ok(reply, 201) if fits else self.problem(reply, 422, "invalid_id")
+
     def test_counters(self):
         key = self.new()["key"]
         use = lambda i, o: {"type": "message", "message": {"role": "assistant", "content": "x", "usage": {

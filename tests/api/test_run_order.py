@@ -123,7 +123,8 @@ class RunOrder(RunsCase):
             self.problem(self.api.get(at + f"&topic=side&run={run['runId']}"), 404, "run_not_found")
             for lost in (f"{run['runId']};99", f"{waiting['runId']};1", f"{there['runId']};{there['lease']['fence']}"):
                 self.problem(self.api.get(at, headers={"X-Run": lost}), 409, "lease_lost")
-            self.problem(self.api.get(at, headers={"X-Run": "bad"}), 400, "bad_request")
+            for bad in ("bad", " "):
+                self.problem(self.api.get(at, headers={"X-Run": bad}), 400, "bad_request")
         self.assertEqual(self.shown(key, headers=held), ["q1"])
         self.assertEqual(self.shown(key, "&topic=side", headers=held), [], "another conversation: not of this run")
         self.problem(self.api.get(S(key, "main", "messages") + f"?run={run['runId']}"), 400, "bad_request")

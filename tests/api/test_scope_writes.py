@@ -40,9 +40,18 @@ class Reaching(Case):
         key = self.inside()
         for api in (self.bridge(), self.bridge("operator")):
             self.problem(api.put(S(key, "codex", "route"), {"channel": "discord", "to": "x"}), 403, "forbidden")
-        for patch in ({"channel": "discord"}, {"deliveryContext": {"channel": "discord", "to": "x"}},
-                      {"lastChannel": "discord", "lastTo": "x"}):
+        elsewhere = ({"channel": "discord"}, {"deliveryContext": {"channel": "discord", "to": "x"}},
+                     {"lastChannel": "discord", "lastTo": "x"}, {"lastProvider": "discord", "lastTo": "x"},
+                     {"lastChannel": None, "deliveryContext": None, "lastProvider": "Discord", "lastTo": "x"},
+                     {"lastChannel": None, "deliveryContext": {"channel": "discord", "to": "x"}})
+        for patch in elsewhere:
             self.problem(self.bridge("runner").patch(S(key, "codex"), patch), 403, "forbidden")
+            fields = {"channel": "slack", **{name: value for name, value in patch.items() if value}}
+            self.problem(self.bridge("runner").put(S(key, "codex"), fields), 403, "forbidden")
+            self.problem(self.bridge("runner").post(S(key, "codex", "spawn"), {"entry": fields}), 403, "forbidden")
+            new = {"key": "agent:codex:slack:group:" + uid(), "entry": fields}
+            self.problem(self.bridge("runner").post("/v1/agents/codex/sessions", new), 403, "forbidden")
+        self.ok(self.bridge("runner").patch(S(key, "codex"), {"lastProvider": "slack", "lastTo": "c2"}), 200)
         self.assertEqual(self.ok(self.api.get(S(key, "codex")), 200)["channel"], "slack")
 
     def test_a_child_outside_the_scope_cannot_be_made(self):

@@ -147,12 +147,42 @@ def rewrite(scene, change):
     scene.api.get(scene.path(), headers={"Cache-Control": "no-cache"})
 
 
+def rewrite_down(scene, change):
+    """The same in place, while no daemon runs: the daemon's second name of the file is of the same bytes."""
+    scene.daemon.checkpoint()
+    scene.end_state()
+    scene.daemon.kill9()
+    store = scene.daemon.agent_dir() / "sessions.json"
+    entries = json.loads(store.read_bytes())
+    if scene.key in entries:
+        change(entries)
+    store.write_text(json.dumps(entries))
+    scene.daemon.start()
+    scene.api.get(scene.path(), headers={"Cache-Control": "no-cache"})
+
+
+def take_out(scene):
+    return lambda entries: entries.pop(scene.key)
+
+
+def give_another_id(scene):
+    return lambda entries: entries[scene.key].update(sessionId="theirs-" + uid(), updatedAt=int(time.time() * 1000))
+
+
 def foreign_delete(scene):
-    rewrite(scene, lambda entries: entries.pop(scene.key))
+    rewrite(scene, take_out(scene))
 
 
 def foreign_reset(scene):
-    rewrite(scene, lambda entries: entries[scene.key].update(sessionId="theirs-" + uid(), updatedAt=int(time.time() * 1000)))
+    rewrite(scene, give_another_id(scene))
+
+
+def foreign_delete_down(scene):
+    rewrite_down(scene, take_out(scene))
+
+
+def foreign_reset_down(scene):
+    rewrite_down(scene, give_another_id(scene))
 
 
 def kill9(scene):
@@ -183,5 +213,7 @@ OPERATIONS = {
     "by_disk": Operation(by_disk, "gone", stays=BUSY, refused={"lent_lock": "lock_timeout"}),
     "foreign_delete": Operation(foreign_delete, "file", stays=("ephemeral",)),
     "foreign_reset": Operation(foreign_reset, "file", stays=("ephemeral",)),
+    "foreign_delete_down": Operation(foreign_delete_down, "file", texts_of=IN_MEMORY),
+    "foreign_reset_down": Operation(foreign_reset_down, "file", texts_of=IN_MEMORY),
     "kill9": Operation(kill9, "here", runs="go on", texts_of=IN_MEMORY),
 }

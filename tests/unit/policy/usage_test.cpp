@@ -102,10 +102,18 @@ TEST_CASE("counters end at 2^53") {
   CHECK(add_counted(1, 2) == 3);
 }
 
-TEST_CASE("a sum of 2^53 in a stored entry is not a sum") {
+TEST_CASE("a sum of 2^53 or more, below 0 or of no number in a stored entry is not a sum") {
   const auto read = [](std::string_view raw) { return read_totals(raw).value(); };
   CHECK(read(R"({"input":3,"output":4,"total":9007199254740992})") == UsageTotals{3, 4, 7});
   CHECK(read(R"({"input":9007199254740992,"output":4,"total":9007199254740993})") == UsageTotals{0, 4, 4});
   CHECK(read(R"({"input":3,"output":1e400,"total":10})") == UsageTotals{3, 0, 10});
   CHECK(read(R"({"input":3,"output":4,"total":9007199254740991})") == UsageTotals{3, 4, most_counted - 1});
+  CHECK(read(R"({"input":-3,"output":4,"total":-1})") == UsageTotals{0, 4, 4});
+  CHECK(read(R"({"input":3,"output":"4","total":null})") == UsageTotals{3, 0, 3});
+  CHECK(read(R"({"input":3,"output":4})") == UsageTotals{3, 4, 0});
+  for (const char* sound : {"{}", R"({"input":3,"more":-1})", R"({"input":0,"output":4,"total":9007199254740991})"})
+    CHECK(are_totals(sound));
+  for (const char* spoilt : {"7", "null", R"({"input":-1})", R"({"output":"4"})", R"({"total":9007199254740992})",
+                             R"({"total":1e300})", R"({"total":1.5})", R"({"input":null})"})
+    CHECK_FALSE(are_totals(spoilt));
 }

@@ -151,6 +151,46 @@ TEST_CASE("known ends: another file, a shorter one, other lines, none") {
   CHECK(folder.open().look()->empty());
 }
 
+TEST_CASE("known ends: a transcript that another program removes is lost until it is back, also over a restart") {
+  const Folder folder;
+  const std::string file = "s-topic-t.jsonl";
+  folder.write(file, "one\n");
+  KnownEnds ends = folder.open();
+  CHECK(ends.lost().empty());
+  fs::rename(folder.dir / file, folder.dir / "away");
+  CHECK(look(ends, file)->kind == ForeignEdit::Kind::removed);
+  std::string record;
+  const auto lost_in_record = [&] {
+    std::getline(std::ifstream(folder.record, std::ios::binary), record, '\0');
+    return KnownEnds::lost_in(record, folder.dir);
+  };
+  CHECK(lost_in_record() == std::vector{file});
+  ends.replace(file, 0, 0);
+  CHECK_FALSE(look(ends, file));  // told once
+  REQUIRE(ends.save());
+  ends = folder.open();
+  CHECK(ends.lost() == std::vector{file});
+  CHECK(lost_in_record() == std::vector{file});
+  CHECK_FALSE(look(ends, file));
+
+  SUBCASE("put back") {
+    fs::rename(folder.dir / "away", folder.dir / file);
+    CHECK(look(ends, file)->unknown == std::vector<ByteRange>{{0, 4}});
+    ends.add(file, folder.inode(file), {0, 4});
+    CHECK_FALSE(look(ends, file));
+  }
+  SUBCASE("given another name") { ends.forget(file); }
+  SUBCASE("purged with its session") {
+    ends.forget_lost("another");
+    CHECK(ends.lost() == std::vector{file});
+    ends.forget_lost("s");
+  }
+  CHECK(ends.lost().empty());
+  REQUIRE(ends.save());
+  CHECK(folder.open().lost().empty());
+  CHECK(lost_in_record().empty());
+}
+
 TEST_CASE("known ends: lines of ours in a file that another program has just put there are not taken for its lines") {
   const Folder folder;
   folder.write("a.jsonl", "one\n");

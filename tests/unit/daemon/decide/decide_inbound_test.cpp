@@ -209,8 +209,8 @@ TEST_CASE("content, attachments, time and the platform's id stay with the messag
   World world;
   Inbound message = in_group();
   message.text.reset();
-  message.content = R"([ {"type":"image","n":1e400} ])";
-  message.attachments = R"([ {"url":"x"} ])";
+  message.content = R"([{"type":"image","n":1e400}])";
+  message.attachments = R"([{"url":"x"}])";
   message.message_id = "platform-1";
   message.timestamp = 1'000;
   const Decision done = world.run(message);

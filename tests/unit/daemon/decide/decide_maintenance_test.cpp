@@ -62,6 +62,30 @@ TEST_CASE("an archive that was restored stays") {
   CHECK(done.events.empty());
 }
 
+TEST_CASE("a restored session counts what its archives hold, and nothing where one of them cannot be read") {
+  World world;
+  world.run(CreateSession{.key = key, .session_id = "s"});
+  world.run(DeleteSession{.target = {.key = key}});
+  RestoreSession restore = restore_of(only_record(world, "s"));
+  restore.entry = R"({"messageCount":1,"entryCount":1})";
+  restore.read = {{.file = "s.jsonl", .inode = 7, .size = 100}};
+  SUBCASE("all were read") {
+    restore.counts = transcripts::Counts{.messages = 2, .entries = 3};
+    const Decision done = world.run(restore);
+    CHECK(world.session(key).message_count == 2);
+    CHECK(world.session(key).entry_count == 3);
+    REQUIRE(done.line_positions.size() == 1);
+    CHECK(done.line_positions[0] ==
+          journal::LinePosition{
+              .file = "s.jsonl", .agent = "main", .seq = done.events.front().envelope.seq, .length = 100, .inode = 7});
+  }
+  SUBCASE("one was not") {
+    world.run(restore);
+    CHECK(world.session(key).message_count == 1);
+    CHECK(!world.session(key).entry_count);
+  }
+}
+
 TEST_CASE("an orphan is archived under the key that adopting it would give, unless a session has it") {
   World world;
   const PruneOrphan prune{.session_id = "lost", .files = {"lost.jsonl", "lost-topic-t.jsonl"}};

@@ -99,7 +99,7 @@ TEST_CASE("media without text is told by its names") {
       {{.target = target, .text = "", .media_urls = {"/x.png"}}, R"([{"type":"text","text":"x.png"}])"},
       {{.target = target, .text = "see", .media_urls = {"/x.png"}},
        R"([{"type":"text","text":"see"},{"type":"text","text":"[media: x.png]"}])"},
-      {{.target = target, .content = R"([ 1 ])", .media_urls = {"/x.png"}},
+      {{.target = target, .content = "[1]", .media_urls = {"/x.png"}},
        R"([1,{"type":"text","text":"[media: x.png]"}])"}};
   for (const Case& one : cases) {
     CAPTURE(one.content);

@@ -31,13 +31,13 @@ TEST_CASE("needs: a deleted message waits no more") {
 }
 
 TEST_CASE("needs: an answer has a text and was not interrupted") {
-  CHECK(is_answer(R"({"role":"assistant","content":"x"})"));
-  CHECK(is_answer(R"({"role":"assistant","content":[{"type":"text","text":"x"}]})"));
-  CHECK(!is_answer(R"({"role":"user","content":"x"})"));
-  CHECK(!is_answer(R"({"role":"assistant","content":""})"));
-  CHECK(!is_answer(R"({"role":"assistant","content":[{"type":"toolCall"}]})"));
-  CHECK(!is_answer(R"({"role":"assistant"})"));
-  CHECK(!is_answer(R"({"role":"assistant","content":"x","state":"interrupted"})"));
+  CHECK(transcripts::is_answer(R"({"role":"assistant","content":"x"})"));
+  CHECK(transcripts::is_answer(R"({"role":"assistant","content":[{"type":"text","text":"x"}]})"));
+  CHECK(!transcripts::is_answer(R"({"role":"user","content":"x"})"));
+  CHECK(!transcripts::is_answer(R"({"role":"assistant","content":""})"));
+  CHECK(!transcripts::is_answer(R"({"role":"assistant","content":[{"type":"toolCall"}]})"));
+  CHECK(!transcripts::is_answer(R"({"role":"assistant"})"));
+  CHECK(!transcripts::is_answer(R"({"role":"assistant","content":"x","state":"interrupted"})"));
 }
 
 TEST_CASE("platform_message: names are one if the messages are") {

@@ -142,6 +142,29 @@ TEST_CASE("counters are written when somebody looks, and bytes that nobody named
   CHECK(*session.entry() == *session.entry());
 }
 
+TEST_CASE("a counter keeps the bytes that it was set with") {
+  for (const std::string_view odd : {"2.0", "-0", "-3", "1e2", "9007199254740993", "\"2\"", "[2]"}) {
+    for (const std::string_view name : {"updatedAt", "lastInteractionAt", "messageCount", "costMicrocents"}) {
+      const std::string set = fmt::format(R"({{"inputTokens":4,"{}":{}}})", name, odd);
+      Session session("k", raw(R"({"sessionId":"a"})"));
+      session.edit(edit_of(R"({"updatedAt":1,"lastInteractionAt":1,"messageCount":1,"costMicrocents":1})"));
+      session.edit(edit_of(set));
+      CHECK(json::find(*session.entry(), name) == odd);
+      CHECK(json::find(*session.entry(), "inputTokens") == "4");
+      const Session read("k", raw(*session.entry()));
+      CHECK(session.message_count == read.message_count);
+      CHECK(session.updated_at == read.updated_at);
+      CHECK(session.last_interaction_at == read.last_interaction_at);
+    }
+  }
+  for (const std::string_view totals :
+       {R"({"input":1,"output":2,"total":3})", R"({"total":3})", R"({"total":3.5})", "7"}) {
+    Session session("k", raw(R"({"sessionId":"a"})"));
+    session.edit(edit_of(fmt::format(R"({{"usageTotals":{}}})", totals)));
+    CHECK(json::find(*session.entry(), "usageTotals") == totals);
+  }
+}
+
 TEST_CASE("an edit of counters and others, and removal, leave nothing behind") {
   Session session("k", raw(R"({"sessionId":"a","messageCount":1})"));
   session.edit(edit_of(R"({"messageCount":2})"));

@@ -100,6 +100,27 @@ TEST_CASE("the sums of an entry from before usageTotals are its counters, unless
   CHECK(totals_of(world.session("agent:main:b")) == policy::UsageTotals{});
 }
 
+TEST_CASE("sums that another program has spoilt are shown as the next reply counts on") {
+  World world;
+  const auto shown = [&world](const std::string& totals) {
+    world.store(main_key, R"({"sessionId":"s","inputTokens":1,"totalTokens":9,"usageTotals":)" + totals +
+                              R"(,"totalTokensFresh":true,"label":"l"})");
+    const std::string text = session_json("main", world.session(main_key));
+    CHECK(at(text, "label") == R"("l")");
+    CHECK(totals_of(world.session(main_key)) ==
+          policy::read_totals(at(text, "usageTotals")).value_or(policy::UsageTotals{}));
+    return at(text, "usageTotals");
+  };
+  CHECK(shown(R"({"input":9007199254740992,"output":4,"total":9007199254740993})") ==
+        R"({"input":0,"output":4,"total":4})");
+  CHECK(shown(R"({"input":-1,"output":"x","total":1e300})") == R"({"input":0,"output":0,"total":0})");
+  CHECK(shown("9007199254740992") == "-");
+  CHECK(shown("null") == "-");
+  CHECK(shown(R"({"input":1,"total":2,"more":3})") == R"({"input":1,"total":2,"more":3})");
+  world.store(main_key, R"({"sessionId":"s","inputTokens":1,"totalTokens":9,"usageTotals":7})");
+  CHECK(at(session_json("main", world.session(main_key)), "usageTotals") == R"({"input":1,"output":0,"total":9})");
+}
+
 TEST_CASE("an entry of the other mode gets the members of this one") {
   const std::string own = R"({"inputTokens":1,"outputTokens":2,"totalTokens":3})";
   CHECK(fitted(own, false) == edit_of(own));

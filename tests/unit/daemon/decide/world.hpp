@@ -228,6 +228,7 @@ struct World {
 
   void put(const journal::LinePosition& position, const std::vector<journal::Event>& events) {
     if (position.is_of_archive()) return;
+    if (position.length && !position.at) return;  // it says how far a file is known
     std::string& file = files[position.file];
     if (!file.empty() && file.back() != '\n') file += '\n';
     CHECK(position.at == file.size());

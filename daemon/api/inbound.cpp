@@ -176,7 +176,8 @@ HandlerResult receive_all(Api& api, const http::Request& request, const std::vec
   std::string results = "{\"results\":[";
   for (const std::string_view message : messages) {
     auto done = co_await receive(api, request, message);
-    const http::Response reply = done ? std::move(*done) : http::to_response(done.error(), request);
+    const http::Response reply =
+        done ? std::move(*done) : http::to_response(as_seen(std::move(done.error()), request), request);
     begin_element(results);
     if (done)
       results.append(fmt::format(R"({{"status":{},)", reply.status)).append(std::string_view(reply.body).substr(1));

@@ -138,6 +138,7 @@ Result<void> require_full_scope(const http::Request& request, std::string_view a
 }
 
 Problem as_seen(Problem problem, const http::Request& request) {
+  if (problem.code == Code::internal) problem.code = Code::degraded;
   const bool about_agent = problem.code == Code::agent_not_found || ledger::is_of_one_agent(problem.code);
   if (!about_agent || request.params.size() < 2) return problem;  // not about a session
   const auto agent = store::normalize_agent_id(request.params[0]);

@@ -23,8 +23,9 @@ std::unexpected<Problem> no_such_session(std::string_view agent, std::string_vie
 // forbidden unless the token sees all agents and sessions. `action` completes "only a token that sees everything may".
 Result<void> require_full_scope(const http::Request& request, std::string_view action);
 
-// A token that sees only part of an agent must not learn whether the agent exists: for such tokens agent_not_found
-// becomes session_not_found, and the detail of `degraded` names nothing.
+// A handler fails with `internal` when a file cannot be read or written. That is `degraded`: nothing is acknowledged,
+// and the same request may succeed later. A token that sees only part of an agent must not learn whether the agent
+// exists: for such tokens agent_not_found becomes session_not_found, and the detail of `degraded` names nothing.
 Problem as_seen(Problem problem, const http::Request& request);
 
 // Tells whether the token sees a session: one that lives, or that had this key and channel. A token of role session

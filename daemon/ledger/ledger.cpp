@@ -23,9 +23,9 @@ constexpr std::int64_t echo_timeout_ms = 10'000;
 constexpr std::int64_t turn_patience_ms = 200;  // for a transcript's lock, of a commit in a turn of its agent
 
 // Answers for a durable commit whose lines cannot be written into the transcript: neither stored nor refused.
-Problem not_in_file(Problem why) {
+Problem not_in_file(Problem why, std::string_view file) {
   if (why.code == Code::lock_timeout) return why;
-  why.detail = "it is in the journal, and not yet in its transcript: " + why.detail;
+  why.detail = fmt::format("it is in the journal, and not yet in {}: {}", file, why.detail);
   why.code = Code::outcome_unknown;
   why.retry_after_s = 1;
   return why;
@@ -378,13 +378,14 @@ asio::awaitable<Result<Reply>> Ledger::commit(std::string agent, Requester inten
     for (const decide::TranscriptUpdate& update : decision.transcript_updates) {
       if (store::is_beside(update.file)) continue;  // foreign programs write none
       if (auto written = co_await parts_.flusher.wait_until_written(agent, update.file); !written)
-        co_return std::unexpected(not_in_file(std::move(written.error())));
+        co_return std::unexpected(not_in_file(std::move(written.error()), "its transcript"));
     }
   }
   if (hold) co_await parts_.locks.release(std::move(hold));
   if (intent.in_turn) co_return reply;
   if (parts_.env.config.store.write_through || (parts_.env.rules.shared && decision.through_checkpoint)) {
-    CO_TRY(co_await parts_.checkpointer.write_until(agent, last));
+    if (auto written = co_await parts_.checkpointer.write_until(agent, last); !written)
+      co_return std::unexpected(not_in_file(std::move(written.error()), "sessions.json"));
   }
   co_return reply;
 }

@@ -169,7 +169,7 @@ class NowhereElse(Case):
         with self.api.stream("/v1/events?replay=3&ticket=" + self.secrets["used"]) as stream:
             stream.wait_type("stream.hello")
             self.ask("GET", "/v1/admin/streams")
-        self.a_handler_fails()
+        self.a_file_fails()
         self.daemon.process.send_signal(signal.SIGHUP)
         eventually(lambda: any("config_reloaded" in line for line in self.daemon.stderr), what="the reload")
         for path in ("/metrics", "/readyz", "/v1/admin/config", "/v1/admin/tokens", "/v1/agents"):
@@ -186,14 +186,14 @@ class NowhereElse(Case):
         self.assertEqual(self.daemon.stop(), 0)
         self.look()
 
-    def a_handler_fails(self):
+    def a_file_fails(self):
         tokens = self.daemon.state / "tokens.json"
         kept = tokens.read_bytes()
         tokens.unlink()
         tokens.mkdir()
         reply = self.ask("POST", "/v1/admin/tokens", {"role": "viewer"},
                          headers={"X-Request-Id": self.secrets["wrong"]})
-        self.problem(reply, 500, "internal")
+        self.problem(reply, 503, "degraded")
         tokens.rmdir()
         tokens.write_bytes(kept)
 

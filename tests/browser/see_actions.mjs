@@ -64,6 +64,8 @@ export default async function (t) {
   await said('Saved');
   const now = await t.api('GET', S);
   t.assert.deepEqual([now.task, now.label], ['mine', 'theirs']);
+  // The page resets what it shows: until it has read what was saved just now, that is refused (412).
+  await page.locator('dt:text-is("Revision") + dd', { hasText: String(now.rev) }).waitFor();
 
   await page.getByRole('button', { name: 'Reset…' }).click();
   await page.locator('dialog[open]', { hasText: 'move to an archive' }).waitFor();

@@ -6,9 +6,9 @@
 The scenario (two lives of a daemon: create, append, patch, inbound, reset, delete, checkpoints, a segment that is full, a kill, a recovery)
 runs once to count its file calls. Then for every --every'th call and each fault it runs again on a disk that fails at that call: once, or
 from there on until the test mends it. Each request is acknowledged and there after a restart; or refused and not there; or its outcome is
-unknown and the same key settles it. A start may be refused, with a reason. Nothing that was seen is missing afterwards, the daemon goes on
-without a restart once the disk is mended, and /readyz tells it until then. Every other run ends with a power cut. The last line is `N
-passed, N failed`.
+unknown and the same key settles it; none is told of a fault of the daemon (500). A start may be refused, with a reason. Nothing that was
+seen is missing afterwards, the daemon goes on without a restart once the disk is mended, and /readyz tells it until then. Every other run
+ends with a power cut. The last line is `N passed, N failed`.
 """
 
 import argparse
@@ -115,6 +115,8 @@ class Run:
             reply = self.client.get(S(key, "main", "messages"))
             if reply.status == 200:
                 self.promises.saw(reply.json["data"])
+            elif reply.status not in (404, 503, 507):
+                self.promises.faults.append(f"GET of messages of {key}: {reply}")
 
     def request(self, request):
         self.promises.requests.append(request)
@@ -206,12 +208,13 @@ def main():
 
     def named(point):
         at, kind, lasting = point
-        return f"{kind} at call {at} ({calls[at - 1]}){' and on' if lasting else ''}"
+        return f"{kind} at call {at}{' and on' if lasting else ''}"
 
     points = [(at, *kind) for at, call in enumerate(calls, 1) for kind in kinds if gives(call, kind[0])]
     report = Report()
-    if report.only is not None:  # by name: another run of the scenario may count one call more
-        chosen = [point for point in points if report.wants(named(point))]
+    if report.only is not None:  # by name: this run of the scenario may count other calls, or one fewer
+        every = [(at, *kind) for at in range(1, 2 * len(calls)) for kind in kinds]
+        chosen = [point for point in every if report.wants(named(point))]
     elif options.at is not None:
         chosen = [point for point in points if point[0] in options.at]
     else:
@@ -229,7 +232,7 @@ def main():
         with counting:
             classes.update(request.outcome for request in run.promises.requests)
             classes["start refused"] += run.refused_starts
-        report.judge(named(point), faults and [*faults[:6], *run.daemon.stderr[-12:]])
+        report.judge(named(point), faults and [f"call {point[0]}: {''.join(calls[point[0] - 1:point[0]])}", *faults[:6], *run.daemon.stderr[-12:]])
 
     with ThreadPoolExecutor(report.jobs(options.j)) as pool:
         list(pool.map(one, chosen))

@@ -63,6 +63,7 @@ TEST = [
     Suite("damage", f"{CRASH}damage.py{RELEASE} -j {{jobs}}", ("release",)),
     Suite("loop", f"{CRASH}loop.py{RELEASE} --messages 200 --conversations 16 --kills 12 --runners 4 --bridges 2", ("release",)),
     Suite("faults", f"{CRASH}faults.py{RELEASE} --every 83", ("release",)),
+    Suite("faults-write-through", f"{CRASH}faults.py{RELEASE} --write-through --faults EIO --every 53", ("release",)),
     Suite("powercut", f"{CRASH}powercut.py{RELEASE} --rounds 30", ("release",)),
     Suite("kill9-earlier-boot", f"{CRASH}kill9.py{RELEASE} --rounds 15 --writers 16 --load 0.1 --earlier-boot", ("release",)),
     Suite("powercut-earlier-boot", f"{CRASH}powercut.py{RELEASE} --rounds 12 --earlier-boot", ("release",)),

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "daemon/runtime/log.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 
@@ -138,7 +139,12 @@ Result<void> require_full_scope(const http::Request& request, std::string_view a
 }
 
 Problem as_seen(Problem problem, const http::Request& request) {
-  if (problem.code == Code::internal) problem.code = Code::degraded;
+  if (problem.code == Code::internal) {
+    log::error("request_failed",
+               {{"requestId", request.request_id}, {"error", problem.detail}, {"next", "mend the file or its disk"}});
+    problem.code = Code::degraded;
+    if (!request.principal.sees_everything()) problem.detail = "a file that this needs cannot be read or written now";
+  }
   const bool about_agent = problem.code == Code::agent_not_found || ledger::is_of_one_agent(problem.code);
   if (!about_agent || request.params.size() < 2) return problem;  // not about a session
   const auto agent = store::normalize_agent_id(request.params[0]);

@@ -24,8 +24,9 @@ std::unexpected<Problem> no_such_session(std::string_view agent, std::string_vie
 Result<void> require_full_scope(const http::Request& request, std::string_view action);
 
 // A handler fails with `internal` when a file cannot be read or written. That is `degraded`: nothing is acknowledged,
-// and the same request may succeed later. A token that sees only part of an agent must not learn whether the agent
-// exists: for such tokens agent_not_found becomes session_not_found, and the detail of `degraded` names nothing.
+// and the same request may succeed later. The log names the file, the detail only for a token that sees everything. A
+// token that sees only part of an agent must not learn whether the agent exists: for such tokens agent_not_found
+// becomes session_not_found, and the detail of `degraded` names nothing.
 Problem as_seen(Problem problem, const http::Request& request);
 
 // Tells whether the token sees a session: one that lives, or that had this key and channel. A token of role session

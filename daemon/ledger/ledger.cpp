@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds echo_poll{2};
 constexpr std::int64_t echo_timeout_ms = 10'000;
 constexpr std::int64_t turn_patience_ms = 200;  // for a transcript's lock, of a commit in a turn of its agent
 
-// Answers for a durable commit whose lines cannot be written into the transcript: neither stored nor refused.
+// Answers for a durable commit that cannot be written into a file that its reply waits for: neither stored nor refused.
 Problem not_in_file(Problem why, std::string_view file) {
   if (why.code == Code::lock_timeout) return why;
   why.detail = fmt::format("it is in the journal, and not yet in {}: {}", file, why.detail);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every file call of a short scenario fails once, in every way it can, and from then on: each request ends in one of three ways.
 
-    tests/crash/faults.py --binary PATH [--every 1] [--first 1] [--faults ENOSPC,EIO,EINTR,short] [--at N]
+    tests/crash/faults.py --binary PATH [--every 1] [--first 1] [--faults ENOSPC,EIO,EINTR,short] [--at N] [--write-through]
 
 The scenario (two lives of a daemon: create, append, patch, inbound, reset, delete, checkpoints, a segment that is full, a kill, a recovery)
 runs once to count its file calls. Then for every --every'th call and each fault it runs again on a disk that fails at that call: once, or
@@ -198,11 +198,13 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="the first of these")
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--at", type=lambda text: range(*map(int, text.split(":"))), help="only these calls, FIRST:END")
+    parser.add_argument("--write-through", action="store_true", help="each reply waits for sessions.json")
     parser.add_argument("-j", type=int, default=2)
     options = parser.parse_args()
     if options.binary:
         os.environ["SESSIOND_BINARY"] = os.path.abspath(options.binary)
 
+    CONFIG["store"]["writeThrough"] = options.write_through
     calls = count_calls()
     kinds = [(f, lasting) for f in options.faults.split(",") for lasting in ((False, True) if f in ("ENOSPC", "EIO") else (False,))]
 

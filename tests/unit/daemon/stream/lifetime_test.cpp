@@ -254,7 +254,7 @@ TEST_CASE("clients that read nothing share the bytes of a long event") {
     const auto all = fixture.await(fixture.streams().list());
     return all.size() == slow.size() && std::ranges::all_of(all, [&](const auto& one) { return one.state == state; });
   };
-  fixture.run_until([&] { return are_all("live"); });  // one that still catches up reads the event out of the journal
+  fixture.run_until([&] { return are_all("live"); });  // a stream begins behind the events before it
   fixture.commit({{.type = journal::EventType::message_appended,
                    .key = "agent:main:slack:direct:u1",
                    .text = std::string(2 << 20, 'z')}});

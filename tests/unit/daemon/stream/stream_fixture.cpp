@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/detached.hpp>
 
 #include "store/json/raw_json.hpp"
@@ -66,13 +67,25 @@ void Client::read_some() {
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](const boost::system::error_code& error, std::size_t size) {
                             self->waiting_ = false;
-                            self->text.append(self->buffer_.data(), size);
+                            self->take(size);
                             if (error) {
                               self->ended = true;
                             } else {
                               self->read_some();
                             }
                           });
+}
+
+// Looks for the id in whole frames only, and at each byte once or twice: a test asks for it after every read.
+void Client::take(std::size_t size) {
+  text.append(buffer_.data(), size);
+  const std::size_t from = text.size() - size - std::min<std::size_t>(text.size() - size, 1);
+  const std::size_t end = std::string_view(text).substr(from).rfind("\n\n");
+  if (end == std::string_view::npos) return;
+  const std::string_view fresh = std::string_view(text).substr(looked_at_, from + end + 1 - looked_at_);
+  looked_at_ += fresh.size();
+  const std::size_t at = fresh.rfind("id: ");
+  if (at != fresh.npos) last_id_ = fresh.substr(at + 4, fresh.find('\n', at) - at - 4);
 }
 
 void Client::pause() { reading_ = false; }
@@ -97,13 +110,6 @@ std::optional<Frame> Client::first(std::string_view type) const {
     if (frame.type == type) return frame;
   }
   return std::nullopt;
-}
-
-std::string Client::last_id() const {
-  const std::string_view whole = std::string_view(text).substr(0, text.rfind("\n\n") + 1);
-  const std::size_t at = whole.rfind("id: ");
-  if (at == whole.npos) return {};
-  return std::string(whole.substr(at + 4, whole.find('\n', at) - at - 4));
 }
 
 Fixture::Fixture(config::Config changed, std::size_t threads) : base_(std::move(changed)), threads_(threads) {

@@ -42,17 +42,20 @@ class Client : public std::enable_shared_from_this<Client> {
   std::vector<Frame> frames() const { return parse_frames(text); }
   std::vector<std::string> ids() const;                     // of events with data, hello and gap left out
   std::optional<Frame> first(std::string_view type) const;  // frame of this type
-  std::string last_id() const;                              // as an EventSource has it
+  const std::string& last_id() const { return last_id_; }   // as an EventSource has it
 
   std::string text{};
   bool ended = false;  // the stream has
 
  private:
   void read_some();
+  void take(std::size_t size);
 
   asio::local::stream_protocol::socket socket_;
   store::Fd server_end_;
   std::array<char, 16384> buffer_;
+  std::string last_id_{};
+  std::size_t looked_at_ = 0;  // bytes of `text`
   bool reading_ = false;
   bool waiting_ = false;  // for a read that was begun
 };

@@ -88,7 +88,8 @@ struct Config {
   struct Search {
     bool enabled = true;
     std::string path = "{stateDir}/search/index.db";
-    std::uint64_t max_bytes = 4ULL << 30;
+    std::int64_t max_bytes = unlimited;
+    std::uint64_t text_bytes = 1 << 20;
     std::int64_t timeout_ms = 2'000;
   };
   struct Store {

@@ -345,8 +345,11 @@ void describe(Visitor& v, AConfig& c) {
     v.key("path", c.store.search.path, TextRule{file_path_fault},
           "Its file; two others stand beside it. In stateDir it must be in search/; elsewhere a file that is no index "
           "of sessiond stays as it is.");
-    v.key("maxBytes", c.store.search.max_bytes, Between{mib, 64 * gib},
-          "How large it grows. Then it is made again without the oldest quarter.");
+    v.key("maxBytes", c.store.search.max_bytes, BetweenOrUnlimited{{mib, pib}},
+          "How large it grows, in bytes. Then it is made again without the oldest quarter. It never takes the last 256 "
+          "MiB of its disk.");
+    v.key("textBytes", c.store.search.text_bytes, Between{kib, 64 * mib},
+          "How much of each text is searched. When this changes, the index is made again.");
     v.key("timeoutMs", c.store.search.timeout_ms, Between{10, minute},
           "How long a search takes at most; it answers what it found.");
   });

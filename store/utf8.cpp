@@ -34,8 +34,21 @@ std::size_t utf8_sequence(std::string_view text, std::size_t at) {
   return overlong || beyond || !tail(text, at + 3) ? 0 : 4;
 }
 
-std::string fold_case(std::string_view text) {
+namespace {
+
+// Unicode's simple case folding (its mappings C and S), or another code point of the same class: to upper and
+// then to lower case takes 'ς' to 'σ' and 'ſ' to 's'. I with a dot and i without one fold to themselves alone.
+std::uint32_t fold_code_point(std::uint32_t code) {
   static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+  const bool has_no_case = code >= 0x2E80 && code < 0xA640;  // most of what is written in Chinese and Japanese
+  if (has_no_case || code == 0x130 || code == 0x131 || locale == nullptr) return code;
+  const wint_t upper = ::towupper_l(static_cast<wint_t>(code), locale);
+  return static_cast<std::uint32_t>(::towlower_l(upper, locale));
+}
+
+}  // namespace
+
+std::string fold_case(std::string_view text) {
   // Most texts are ASCII: these loops need no look at each character, and compilers make vectors of them.
   std::string out(text);
   unsigned char bits = 0;
@@ -55,8 +68,7 @@ std::string fold_case(std::string_view text) {
     std::uint32_t code = static_cast<unsigned char>(text[at]) & (0xFFU >> (length + 1));
     for (std::size_t tail_at = 1; tail_at < length; ++tail_at)
       code = code << 6 | (static_cast<unsigned char>(text[at + tail_at]) & 0x3FU);
-    const auto folded =
-        locale == nullptr ? code : static_cast<std::uint32_t>(::towlower_l(static_cast<wint_t>(code), locale));
+    const std::uint32_t folded = fold_code_point(code);
     if (folded == code) {
       out.append(text, at, length);
     } else {
@@ -125,6 +137,35 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
     at += length;
   }
   return {};
+}
+
+std::size_t white_space(std::string_view text, std::size_t at) {
+  const char c = text[at];
+  if (c == ' ' || (c >= '\t' && c <= '\r')) return 1;
+  if (static_cast<unsigned char>(c) < 0xC2) return 0;
+  // U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F, U+3000
+  const std::string_view two = text.substr(at, 2);
+  if (two == "\xC2\x85" || two == "\xC2\xA0") return 2;
+  const std::string_view three = text.substr(at, 3);
+  if (three == "\xE1\x9A\x80" || three == "\xE2\x81\x9F" || three == "\xE3\x80\x80") return 3;
+  if (three.size() < 3 || !three.starts_with("\xE2\x80")) return 0;
+  const auto last = static_cast<unsigned char>(three[2]);
+  return last <= 0x8A || last == 0xA8 || last == 0xA9 || last == 0xAF ? 3 : 0;
+}
+
+std::string with_single_spaces(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t space = white_space(text, at);
+    if (space == 0) {
+      out += text[at++];
+      continue;
+    }
+    if (out.empty() || out.back() != ' ') out += ' ';
+    at += space;
+  }
+  return out;
 }
 
 namespace {

@@ -25,7 +25,12 @@ std::size_t count_code_points(std::string_view text);
 // The greatest offset up to `most` that does not split a character.
 std::size_t utf8_prefix(std::string_view text, std::size_t most);
 
-// Lower case by Unicode's simple mapping (C.UTF-8 locale), for searching without regard to case. Keys have lower_key().
+// Folds case as Unicode's simple folding does, one code point to one, for searching without regard to case: ß is not
+// ss. Keys have lower_key().
 std::string fold_case(std::string_view text);
+// Makes each run of white space (White_Space of Unicode) one space.
+std::string with_single_spaces(std::string_view text);
+// The length of the white space at `at`; 0: another character stands there.
+std::size_t white_space(std::string_view text, std::size_t at);
 
 }  // namespace sessiond::store

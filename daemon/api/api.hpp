@@ -39,7 +39,7 @@ struct Api {
   const http::Counters* counters = nullptr;  // the server's; set before it listens
   bool draining = false;
   bool policy_is_changing = false;  // a PUT is writing policy.json at the moment
-  std::string cursor_secret{};      // signs the cursors of lists
+  std::string cursor_secret{};      // seals the cursors of lists
   std::int64_t started_at = 0;      // ms since the epoch
   TranscriptNames transcript_names{};
   HeldDeltas held_deltas{};

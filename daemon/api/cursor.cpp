@@ -1,45 +1,54 @@
 #include "daemon/api/cursor.hpp"
 
+#include <algorithm>
 #include <optional>
-#include <span>
-#include <utility>
 
 #include "daemon/auth/secret.hpp"
-#include "store/hex.hpp"
 #include "store/json/raw_json.hpp"
+#include "store/seal/key.hpp"
 
 namespace sessiond::api {
 namespace {
 
-constexpr std::size_t signature_digits = 24;
-
-std::string hex_signature(std::string_view secret, std::string_view text) {
-  return store::to_hex(auth::hmac_sha256(secret, text)).substr(0, signature_digits);
+seal::Key key_of(const Api& api) {
+  const auto bytes = auth::hmac_sha256(api.cursor_secret, "cursors");
+  return {"cursors", std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
 }
 
-std::span<const unsigned char> bytes_of(std::string_view text) {
-  return {reinterpret_cast<const unsigned char*>(text.data()), text.size()};
+// Made from the text, so that the same place has the same cursor, and two places never share a nonce.
+seal::Nonce nonce_of(const Api& api, std::string_view text) {
+  const auto bytes = auth::hmac_sha256(api.cursor_secret, text);
+  seal::Nonce nonce{};
+  std::copy_n(bytes.begin(), nonce.size(), nonce.begin());
+  return nonce;
 }
 
-std::optional<std::string> from_hex(std::string_view digits) {
-  std::string text(digits.size() / 2, '\0');
-  const bool good = store::from_hex(digits, {reinterpret_cast<unsigned char*>(text.data()), text.size()});
-  return good ? std::optional(std::move(text)) : std::nullopt;
+std::optional<std::string> text_of(const Api& api, std::string_view cursor) {
+  const auto bytes = auth::from_base64url(cursor);
+  if (!bytes || bytes->size() < seal::nonce_bytes + seal::tag_bytes) return {};
+  seal::Nonce nonce{};
+  std::copy_n(bytes->begin(), nonce.size(), nonce.begin());
+  std::string text;
+  if (!key_of(api).decrypt(std::string_view(*bytes).substr(nonce.size()), nonce, "", text)) return {};
+  return text;
 }
 
 }  // namespace
 
 std::string seal_cursor(const Api& api, std::string_view text) {
-  return hex_signature(api.cursor_secret, text) + store::to_hex(bytes_of(text));
+  const seal::Nonce nonce = nonce_of(api, text);
+  std::string sealed(nonce.begin(), nonce.end());
+  sealed.resize(nonce.size() + text.size() + seal::tag_bytes);
+  key_of(api).encrypt(text, nonce, "", sealed.data() + nonce.size());
+  return auth::to_base64url(sealed);
 }
 
 Result<std::string> open_cursor(const Api& api, std::string_view cursor, std::string_view list) {
-  const auto text = cursor.size() < signature_digits ? std::nullopt : from_hex(cursor.substr(signature_digits));
-  if (!text || hex_signature(api.cursor_secret, *text) != cursor.substr(0, signature_digits))
-    return fail(Code::bad_cursor, "cursor: was not made by this daemon");
+  auto text = text_of(api, cursor);
+  if (!text) return fail(Code::bad_cursor, "cursor: was not made by this daemon");
   if (json::string_at(*text, "f") != list)
     return fail(Code::bad_cursor, "cursor: was made for another list, other filters or another order");
-  return *text;
+  return std::move(*text);
 }
 
 }  // namespace sessiond::api

@@ -1,4 +1,5 @@
-// Cursors of lists: a position as JSON text, signed so that clients cannot make one up.
+// Cursors of lists: a position as JSON text, sealed so that clients can neither make one up nor read it. A position may
+// be of something that the token does not see.
 #pragma once
 
 #include <string>

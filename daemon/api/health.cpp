@@ -50,6 +50,21 @@ std::vector<std::string> still_missing(const std::vector<ledger::MissingTranscri
   return out;
 }
 
+// How the index of the search is; null: there is none. It makes nothing unready: searches answer with what it has.
+std::string search_json(const Api& api) {
+  const search::SearchStatus status = api.search.status();
+  if (!status.enabled) return "null";
+  json::ObjectWriter writer;
+  writer.string("state", !status.problem.empty() ? "behind" : status.whole && status.caught_up ? "ready" : "reading");
+  if (!status.problem.empty()) writer.string("error", status.problem);
+  const std::uint64_t durable = api.ledger.parts().commits.durable();
+  writer.integer("lagEvents", static_cast<std::int64_t>(durable - std::min(durable, status.position)));
+  writer.integer("rows", static_cast<std::int64_t>(status.rows));
+  writer.integer("bytes", static_cast<std::int64_t>(status.bytes));
+  writer.integer("rebuilds", static_cast<std::int64_t>(status.rebuilds));
+  return writer.text();
+}
+
 // 200 when the daemon takes writes and its files keep up with the journal; else 503 with all reasons. Repairs are
 // listed, but do not make the daemon unready.
 HandlerResult readyz(Api& api, http::Request& request) {
@@ -92,6 +107,7 @@ HandlerResult readyz(Api& api, http::Request& request) {
     writer.raw("loading", json::array_of(status.loading));
     const auto sizes = api.side_stores.sizes();
     writer.raw("unindexed", sizes ? json::array_of(sizes->unindexed) : "null");
+    writer.raw("search", search_json(api));
     writer.raw("unwatched", status.unwatched.empty() ? "null" : json::quote(status.unwatched));
   }
   writer.string("asOf", api.ledger.as_of(0));

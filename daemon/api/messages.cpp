@@ -92,8 +92,12 @@ HandlerResult post(Api& api, http::Request& request) {
                             co_await requester_of(api, request));
 }
 
+// On each side of ?around=.
+constexpr std::size_t most_lines_around = 2'000;
+
 struct Reading {
   transcripts::PageQuery page;
+  std::optional<std::string> around{};  // id of the entry in the middle of the page; the query then has its limit alone
   transcripts::View view = transcripts::View::full;
   policy::MediaAs media = policy::MediaAs::handle;
 };
@@ -117,11 +121,111 @@ Result<Reading> read_reading(const http::Request& request) {
                  : view == "chat" ? transcripts::View::chat
                                   : transcripts::View::full;
   TRY(reading.media, media_of(request));
+  reading.around = query_text(request, "around");
+  const bool other_place = after || before || query_text(request, "order") || !reading.page.types.empty();
+  if (reading.around && (other_place || reading.media != policy::MediaAs::handle))
+    return fail(Code::bad_request, "around: goes without after, before, order, types and media");
   return reading;
 }
 
+// A page, and where those beside it begin.
+struct ReadPage {
+  std::vector<transcripts::StoredLine> lines{};
+  std::optional<std::uint64_t> before{}, after{};  // nothing: there is none, or nobody asks for it
+};
+
+template <class Source>
+Result<ReadPage> read_page(Source& transcript, const Reading& reading) {
+  TRY(auto page, transcript.page(reading.page));
+  ReadPage out{.lines = std::move(page.lines)};
+  if (page.has_more) (reading.page.descending ? out.before : out.after) = page.next;
+  return out;
+}
+
+// The page about one entry, which grows on both sides. Blocks.
+template <class Source>
+class PageAround {
+ public:
+  PageAround(Source& source, transcripts::View view, transcripts::StoredLine middle) : source_(source), view_(view) {
+    page_.before = page_.after = middle.seq;
+    bytes_ = middle.line.size();
+    page_.lines.push_back(std::move(middle));
+  }
+
+  // Reads on, backwards or forwards, until `wanted` more entries are shown in the view, the page is long, or so many
+  // lines were read that the view leaves out most. Returns how many are shown.
+  Result<std::size_t> grow(bool backwards, std::size_t wanted) {
+    auto& next = backwards ? page_.before : page_.after;
+    std::vector<transcripts::StoredLine> shown;
+    for (std::size_t lines = 0; next && shown.size() < wanted && lines < most_lines_around && !is_long();) {
+      TRY(auto some, read(backwards, *next, wanted - shown.size()));
+      bool more = some.has_more;
+      next = some.next;
+      for (transcripts::StoredLine& line : some.lines) {
+        more = more || is_long();
+        if (is_long()) break;
+        ++lines;
+        next = line.seq;
+        if (view_ == transcripts::View::chat && !transcripts::view_entry(line.line, line.seq, view_)) continue;
+        bytes_ += line.line.size();
+        shown.push_back(std::move(line));
+      }
+      if (!more) next.reset();
+    }
+    if (shown.empty() && next) {  // only whether there is more
+      TRY(const auto some, read(backwards, *next, 1));
+      if (some.lines.empty()) next.reset();
+    }
+    const std::size_t count = shown.size();
+    if (backwards) std::ranges::reverse(shown);
+    page_.lines.insert(backwards ? page_.lines.begin() : page_.lines.end(), std::move_iterator(shown.begin()),
+                       std::move_iterator(shown.end()));
+    return count;
+  }
+  bool has_before() const { return page_.before.has_value(); }
+  ReadPage take() { return std::move(page_); }
+
+ private:
+  bool is_long() const { return bytes_ > limits::page_bytes; }
+  Result<transcripts::TranscriptPage> read(bool backwards, std::uint64_t from, std::size_t count) {
+    transcripts::PageQuery query{.limit = count, .descending = backwards};
+    (backwards ? query.before : query.after) = from;
+    return source_.page(query);
+  }
+
+  Source& source_;
+  transcripts::View view_;
+  ReadPage page_{};
+  std::size_t bytes_ = 0;
+};
+
+// Reads the entries about one of them, which stands in the middle unless there are too few on one side.
+template <class Source>
+Result<ReadPage> read_around(Source& transcript, const Reading& reading) {
+  TRY(auto line, transcript.find(*reading.around));
+  if (!line)
+    return fail(Code::message_not_found, fmt::format("there is no message {} in this transcript", *reading.around));
+  PageAround<Source> page(transcript, reading.view, *std::move(line));
+  std::size_t wanted = reading.page.limit - 1;
+  TRY(const std::size_t before, page.grow(true, wanted / 2));
+  wanted -= before;
+  TRY(const std::size_t behind, page.grow(false, wanted));
+  wanted -= behind;
+  if (wanted > 0 && page.has_before()) TRY(page.grow(true, wanted));
+  return page.take();
+}
+
+std::string page_member(const Reading& reading, const ReadPage& page) {
+  const auto next = [](const std::optional<std::uint64_t>& seq) { return seq ? std::to_string(*seq) : "null"; };
+  json::ObjectWriter writer;
+  if (reading.around || reading.page.descending) writer.raw("nextBefore", next(page.before));
+  if (reading.around || !reading.page.descending) writer.raw("nextAfter", next(page.after));
+  writer.boolean("hasMore", page.before || page.after);
+  return writer.text();
+}
+
 // Puts media in the place of handles. A page ends where it becomes too long by that. Blocks.
-void show_media_of(const Api& api, transcripts::TranscriptPage& page, const Reading& reading) {
+void show_media_of(const Api& api, ReadPage& page, const Reading& reading) {
   std::size_t bytes = 0;
   for (std::size_t at = 0; at < page.lines.size(); ++at) {
     transcripts::StoredLine& stored = page.lines[at];
@@ -129,8 +233,7 @@ void show_media_of(const Api& api, transcripts::TranscriptPage& page, const Read
     bytes += stored.line.size();
     if (bytes < limits::media_page_bytes || at + 1 == page.lines.size()) continue;
     page.lines.resize(at + 1);
-    page.next = page.lines.back().seq;
-    page.has_more = true;
+    (reading.page.descending ? page.before : page.after) = page.lines.back().seq;
   }
 }
 
@@ -145,7 +248,9 @@ Result<transcripts::ShownChanges> changes_of(Source& transcript, const std::vect
 HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& source) {
   const bool as_cached = reading.view == transcripts::View::full && reading.media == policy::MediaAs::handle;
   const auto page_json = [&](auto& transcript) -> Result<std::string> {
-    TRY(auto page, transcript.page(reading.page));
+    auto read = reading.around ? read_around(transcript, reading) : read_page(transcript, reading);
+    if (!read) return std::unexpected(std::move(read.error()));
+    ReadPage& page = *read;
     TRY(const auto changes, changes_of(transcript, page.lines, source, reading.view));
     if (!changes.empty() && reading.view == transcripts::View::full)
       for (transcripts::StoredLine& line : page.lines)
@@ -165,9 +270,7 @@ HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& 
       if (auto message = transcripts::view_entry(line.line, line.seq, reading.view, change))
         append_element(out, *message);
     }
-    const std::string next = page.has_more && page.next ? std::to_string(*page.next) : "null";
-    return std::move(out) + fmt::format(R"(],"page":{{"{}":{},"hasMore":{}}})",
-                                        reading.page.descending ? "nextBefore" : "nextAfter", next, page.has_more);
+    return std::move(out) + "],\"page\":" + page_member(reading, page);
   };
   CO_TRY(auto body, co_await read_source(api, source, page_json));
   if (source.memory != nullptr) body += R"(,"durable":false)";
@@ -178,8 +281,11 @@ HandlerResult page_of(Api& api, const Reading& reading, const TranscriptSource& 
 }
 
 HandlerResult get_page(Api& api, http::Request& request) {
-  if (const auto view = query_text(request, "view"); view == "llm" || view == "summarize")
-    co_return co_await get_model_view(api, request);
+  const auto view = query_text(request, "view");
+  const bool for_model = view == "llm" || view == "summarize";
+  if (for_model && query_text(request, "around"))
+    co_return fail(Code::bad_request, "around: goes with view=full, chat and raw only");
+  if (for_model) co_return co_await get_model_view(api, request);
   CO_TRY(const auto reading, read_reading(request));
   CO_TRY(const auto source, co_await source_of(api, request));
   co_return co_await page_of(api, reading, source);
@@ -309,8 +415,8 @@ void add_message_routes(http::Router& router, Api& api) {
   const std::string one = "/v1/agents/{agent}/sessions/{key}";
   on("POST", one + "/messages", auth::Permission::append, words(lasting<post>), {"topic"});
   on("GET", one + "/messages", auth::Permission::read, get_page,
-     {"topic", "sessionId", "archive", "after", "before", "limit", "order", "types", "view", "style", "prune", "window",
-      "maxToolChars", "maxMessages", "maxBytes", "until", "run", "media"});
+     {"topic", "sessionId", "archive", "after", "before", "around", "limit", "order", "types", "view", "style", "prune",
+      "window", "maxToolChars", "maxMessages", "maxBytes", "until", "run", "media"});
   on("GET", one + "/messages/{id}", auth::Permission::read, get_one,
      {"topic", "sessionId", "archive", "view", "media"});
   on("POST", one + "/streams/{stream}", auth::Permission::append, words(post_to_stream));

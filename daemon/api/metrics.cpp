@@ -193,8 +193,9 @@ void add_search(Families& families, const search::Search& search, std::uint64_t 
                  static_cast<double>(durable - std::min(durable, status.position)));
   families.gauge("sessiond_search_rows", "Texts in the index.", static_cast<double>(status.rows));
   families.gauge("sessiond_search_bytes", "Bytes of the index.", static_cast<double>(status.bytes));
-  families.gauge("sessiond_search_bytes_max", "Bytes that the index may have (search.maxBytes).",
-                 static_cast<double>(search.options().max_bytes));
+  if (const auto most = search.options().max_bytes)
+    families.gauge("sessiond_search_bytes_max", "Bytes that the index may have (search.maxBytes).",
+                   static_cast<double>(*most));
   families.gauge("sessiond_search_whole", "1 when every transcript was read into the index.", status.whole ? 1 : 0);
   families.gauge("sessiond_search_working", "1 when the index can be written.", status.problem.empty() ? 1 : 0);
   families.counter("sessiond_search_rebuilds_total", "Times that the index was made anew.", status.rebuilds);

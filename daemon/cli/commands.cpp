@@ -199,14 +199,20 @@ void add_search(Parent program) {
   auto [search, options] = program.add<SearchCommand>("search", "Find what was said, the newest first", help::search);
   search.add_option("words", options.words, "Words that must all occur in one text")->type_name("WORD")->required();
   add_agent(search, options.agent, "Only this agent; all agents by default");
+  search.add_option("--key", options.key, "Only this session")->type_name("KEY")->check(not_empty());
   search.add_option("--channel", options.channel, "Only this channel")->type_name("CHANNEL")->check(not_empty());
-  search.add_option("--role", options.role, "Only what this one said: user, assistant or tool; or name, label")
-      ->check(CLI::IsMember({"user", "assistant", "tool", "name", "label"}).description(""));
+  search.add_option("--role", options.role, "Only what this one said: user, assistant or tool; or note, name, label")
+      ->check(CLI::IsMember({"user", "assistant", "tool", "note", "name", "label"}).description(""));
+  search.add_option("--from", options.from, "Only what this person said: an id or a name")
+      ->type_name("NAME")
+      ->check(not_empty());
   search.add_option("--since", options.within_ms, "Only what is not older: 90d, 12h")
       ->type_name("TIME")
       ->transform(duration());
   search.add_flag("--archived", options.archived, "In archived sessions and transcripts, too");
-  search.add_option("--limit", options.limit, "How many; 20 by default")->check(CLI::Range(1, 200));
+  search.add_option("--limit", options.limit, "How many; 20 by default")->check(CLI::Range(1, 100));
+  search.add_option("--context", options.context, "Messages before and behind each, on a terminal; 1 by default")
+      ->check(CLI::Range(0, 50));
 }
 
 void add_runs(Parent program) {

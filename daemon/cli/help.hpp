@@ -148,13 +148,14 @@ Example:
 
 inline constexpr const char* search =
     R"(Finds texts in which all words occur, in any case, also within other words. Quotes make a phrase. Results come
-from an index that is usually a fraction of a second behind.
+from an index that is usually a fraction of a second behind. In a pipe each is one line of JSON.
 
 Examples:
   sessiond search invoice March
   sessiond search '"invoice for March"' --channel slack --since 30d
   sessiond search 請求書 --role user --archived
-  sessiond search refund --json | jq -r '.data[] | [.key, .seq] | @tsv')";
+  sessiond search refund --key agent:main:slack:direct:u1 --context 3
+  sessiond search refund --limit 100 | jq -r '[.key, .seq] | @tsv')";
 
 inline constexpr const char* sessions_prune =
     R"(Names what the limits reach, oldest first, with the reason. With --yes it goes:

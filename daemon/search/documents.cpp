@@ -17,7 +17,7 @@ std::string joined(const DocName& name) {
 std::string docs_where(std::string_view condition) {
   constexpr std::string_view columns =
       "SELECT id, agent, key, topic, archive, ending, session_id, channel, next_seq, scanned_from, scanned_to, "
-      "last_time "
+      "last_time, archived "
       "FROM docs WHERE ";
   return std::string(columns).append(condition);
 }
@@ -31,10 +31,10 @@ Documents::Documents(Connection& connection)
       of_ending_(connection, docs_where("agent = ? AND ending = ? AND ending <> ''")),
       add_(connection,
            "INSERT INTO docs(agent, key, topic, archive, ending, session_id, channel, next_seq, scanned_from, "
-           "scanned_to, last_time) VALUES(?, ?, ?, ?, '', '', '', 0, 0, 0, 0) RETURNING id"),
+           "scanned_to, last_time, archived) VALUES(?, ?, ?, ?, '', '', '', 0, 0, 0, 0, 0) RETURNING id"),
       save_(connection,
             "UPDATE docs SET key = ?, topic = ?, archive = ?, ending = ?, session_id = ?, channel = ?, next_seq = ?, "
-            "scanned_from = ?, scanned_to = ?, last_time = ? WHERE id = ?"),
+            "scanned_from = ?, scanned_to = ?, last_time = ?, archived = ? WHERE id = ?"),
       remove_(connection, "DELETE FROM docs WHERE id = ?") {}
 
 Doc* Documents::load(Statement& statement) {
@@ -51,7 +51,8 @@ Doc* Documents::load(Statement& statement) {
                                   .next_seq = number(8),
                                   .scanned_from = number(9),
                                   .scanned_to = number(10),
-                                  .last_time = statement.integer(11)});
+                                  .last_time = statement.integer(11),
+                                  .archived = statement.integer(12) != 0});
   by_name_[joined(doc->name)] = doc->id;
   return doc.get();
 }
@@ -110,7 +111,7 @@ void Documents::save(Doc& doc) {
   const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
   save_.bind(1, doc.name.key).bind(2, doc.name.topic).bind(3, doc.name.archive).bind(4, doc.ending);
   save_.bind(5, doc.session_id).bind(6, doc.channel).bind(7, number(doc.next_seq)).bind(8, number(doc.scanned_from));
-  save_.bind(9, number(doc.scanned_to)).bind(10, doc.last_time).bind(11, doc.id).run();
+  save_.bind(9, number(doc.scanned_to)).bind(10, doc.last_time).bind(11, doc.archived ? 1 : 0).bind(12, doc.id).run();
 }
 
 void Documents::rename(Doc& doc, DocName name, std::string ending) {

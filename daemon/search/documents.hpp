@@ -27,6 +27,7 @@ struct Doc {
   // The file was read between these seqs of the journal; 0: all that is here came by events.
   std::uint64_t scanned_from = 0, scanned_to = 0;
   std::int64_t last_time = 0;  // of the last message: an entry without a time takes it
+  bool archived = false;       // the session has the mark
   bool changed = false;        // Documents::changed() was told of it, and it is not written yet
 };
 

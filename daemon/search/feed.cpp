@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t journal_bytes = 1 << 20;    // that are read at once
 constexpr std::size_t commit_bytes = 4ULL << 20;  // of texts that wait in memory
-constexpr std::size_t text_bytes = 256 << 10;
 constexpr std::string_view stream_prefix = "stream:";
 
 // The transcript's name that an archive had.
@@ -67,7 +66,7 @@ Result<void> Feed::take(const journal::Event& event) {
       return append(event);
     case message_edited:
     case message_deleted:
-      if (const auto change = read_change(event.data, about.type == message_deleted, text_bytes))
+      if (const auto change = read_change(event.data, about.type == message_deleted, index_.text_bytes()))
         index_.change(about.agent, *change, about.time);
       return {};
     case session_created: {
@@ -79,6 +78,10 @@ Result<void> Feed::take(const journal::Event& event) {
     }
     case session_updated:
       name(event);
+      return {};
+    case session_archived:
+    case session_unarchived:
+      mark(about, about.type == session_archived);
       return {};
     case session_reset:
       name(event);
@@ -93,6 +96,7 @@ Result<void> Feed::take(const journal::Event& event) {
     case archive_destroyed: {
       const std::string ending(decide::ending_of(decide::archives_in(event)));
       for (Doc* doc : index_.documents().of_ending(about.agent, ending)) index_.remove(*doc);
+      index_.note_purge();
       return {};
     }
     case transcript_renumbered: {
@@ -149,6 +153,7 @@ Result<void> Feed::archive(const journal::Event& event, const std::string& sessi
   decide::ArchiveRecord archives = decide::archives_in(event);
   const std::string ending(decide::ending_of(archives));
   const bool purged = json::find(event.data, "purged") == "true";
+  if (purged) index_.note_purge();
   bool unsure = archives.more > 0;
   for (Doc* doc : index_.documents().living(about.agent, about.key)) {
     if (about.topic && doc->name.topic != *about.topic) continue;
@@ -194,6 +199,21 @@ void Feed::name(const journal::Event& event) {
     called_[{about.agent, about.key, role}] = {
         .session_id = about.session_id, .channel = about.channel, .text = std::move(*text), .time = about.time};
   }
+  if (json::find(fields, "archivedAt")) mark(about, true);
+  for (const auto gone : json::elements(unset))
+    if (json::as_string(gone) == "archivedAt") mark(about, false);
+}
+
+// Notes whether a session has the mark of archived ones.
+void Feed::mark(const journal::Envelope& about, bool archived) {
+  write_names();
+  std::vector<Doc*> docs = index_.documents().living(about.agent, about.key);
+  docs.push_back(index_.documents().find({about.agent, about.key, "", std::string(names_doc)}));
+  for (Doc* doc : docs) {
+    if (doc == nullptr || doc->archived == archived) continue;
+    doc->archived = archived;
+    index_.documents().changed(*doc);
+  }
 }
 
 void Feed::write_names() {
@@ -232,6 +252,7 @@ Result<void> Feed::read_session(const std::string& agent, const KnownSession& se
     }
     doc->session_id = session.session_id;
     doc->channel = session.channel;
+    doc->archived = session.archived;
     index_.documents().changed(*doc);
     TRY(read(name, file));
   }
@@ -239,6 +260,7 @@ Result<void> Feed::read_session(const std::string& agent, const KnownSession& se
   Doc& names = index_.doc({agent, session.key, "", std::string(names_doc)});
   names.session_id = session.session_id;
   names.channel = session.channel;
+  names.archived = session.archived;
   index_.documents().changed(names);
   index_.add_name(names, Role::name, session.name, session.created_at);
   index_.add_name(names, Role::label, session.label, session.created_at);

@@ -36,6 +36,7 @@ class Feed {
   Result<void> append(const journal::Event& event);
   Result<void> archive(const journal::Event& event, const std::string& session_id);
   void name(const journal::Event& event);
+  void mark(const journal::Envelope& about, bool archived);
   void write_names();
   Result<void> read_session(const std::string& agent, const std::string& key);
   Result<void> read_session(const std::string& agent, const KnownSession& session);

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t room_for_the_store = 64 << 20;
+constexpr std::uintmax_t room_for_the_store = 256 << 20;
 constexpr std::size_t id_offset = 68;  // of the application id in SQLite's header, big-endian
 
 std::string head_of(const fs::path& path) {

@@ -19,7 +19,8 @@ class IndexFile {
   // or it cannot be made.
   Result<Content> prepare();
   bool is_there() const;  // it is still the file that prepare() found or made
-  // Tells whether its disk has more than 64 MiB left, or a quarter of a small one. What is left then is for the store.
+  // Returns whether its disk has more than 256 MiB left, or a quarter of a small one. What is left then is for the
+  // store.
   bool has_room() const;
   // Removes it with what SQLite has beside it. What is not ours stays.
   void remove();

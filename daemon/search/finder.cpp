@@ -1,12 +1,12 @@
 #include "daemon/search/finder.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <unordered_map>
 
 #include "daemon/search/schema.hpp"
 #include "daemon/search/sqlite.hpp"
-#include "store/utf8.hpp"
 
 namespace sessiond::search {
 namespace {
@@ -16,6 +16,10 @@ namespace {
 constexpr std::size_t tried_first = 500;
 constexpr std::int64_t most_documents = 20'000;
 constexpr std::int64_t most_noted = 500'000;
+// Where all rows are candidates and a word has two code points: it is common enough to fill a page from so many texts
+// or rows, or its grams are few and are asked for.
+constexpr std::size_t scanned_first = 2'000;
+constexpr std::size_t tried_scan = 20'000;
 
 // A document, as far as a look knows it already.
 struct Seen {
@@ -28,7 +32,7 @@ class Look {
   Look(Connection& connection, const Asked& asked)
       : connection_(connection),
         asked_(asked),
-        doc_(connection, "SELECT agent, key, topic, archive, session_id, channel FROM docs WHERE id = ?") {}
+        doc_(connection, "SELECT agent, key, topic, archive, session_id, channel, archived FROM docs WHERE id = ?") {}
 
   const Seen& doc(std::int64_t id) {
     const auto [kept, added] = docs_.try_emplace(id);
@@ -43,7 +47,8 @@ class Look {
   // the index are not shown to a token that sees few sessions, and their ids tell that without a look at each.
   std::optional<std::vector<std::int64_t>> rows_below(std::int64_t end) {
     if (connection_.number("SELECT count(*) FROM docs").value_or(0) > most_documents) return {};
-    Statement all(connection_, "SELECT id, next_seq, agent, key, topic, archive, session_id, channel FROM docs");
+    Statement all(connection_,
+                  "SELECT id, next_seq, agent, key, topic, archive, session_id, channel, archived FROM docs");
     std::vector<std::int64_t> shown;
     std::int64_t rows = 0;  // about
     while (all.next()) {
@@ -71,8 +76,10 @@ class Look {
     const auto text = [&](int column) { return std::string(statement.text(first + column)); };
     Seen seen{.of = {.agent = text(0), .key = text(1), .topic = text(2), .archive = text(3), .session_id = text(4)}};
     const std::string channel = text(5);
-    const bool archived = !seen.of.archive.empty() && seen.of.archive != names_doc;
-    seen.shown = (asked_.archived != Archived::no || !archived) && (!asked_.agent || *asked_.agent == seen.of.agent) &&
+    const bool archived =
+        (!seen.of.archive.empty() && seen.of.archive != names_doc) || statement.integer(first + 6) != 0;
+    seen.shown = (asked_.archived == Archived::any || archived == (asked_.archived == Archived::only)) &&
+                 (!asked_.agent || *asked_.agent == seen.of.agent) && (!asked_.key || *asked_.key == seen.of.key) &&
                  (!asked_.channel || *asked_.channel == channel) && asked_.sees(seen.of.agent, seen.of.key, channel);
     return seen;
   }
@@ -83,23 +90,61 @@ class Look {
   std::unordered_map<std::int64_t, Seen> docs_{};
 };
 
-std::int64_t row_of(Connection& connection, const After& after) {
-  Statement row(
-      connection,
-      "SELECT r.id FROM docs d JOIN rows r ON r.doc = d.id WHERE d.agent = ? AND d.key = ? AND d.topic = ? AND "
-      "d.archive = ? AND r.seq = ?");
-  const std::string archive = after.is_name ? std::string(names_doc) : after.archive;
-  row.bind(1, after.agent).bind(2, after.key).bind(3, after.topic).bind(4, archive);
-  row.bind(5, static_cast<std::int64_t>(after.seq));
-  if (row.next()) return row.integer(0);
-  return after.time << id_bits;  // it is gone
-}
+// The rows that may have the words, the newest first: by grams; by the beginnings of grams; or all.
+class Candidates {
+ public:
+  Candidates(Connection& connection, const Grams& grams, const Asked& asked, std::int64_t end)
+      : connection_(connection), asked_(asked), match_(grams.choose(asked.words.grams())) {
+    const std::int64_t until = std::min(asked.until, store::last_time_ms) + 1;
+    start(std::min(end, until << id_bits));
+  }
+
+  bool are_all() const { return match_.empty(); }
+  bool next() { return rows_->next(); }
+  std::int64_t id() const { return rows_->integer(0); }
+  // Goes on before `end` with those that have the words of two code points.
+  void go_by_pairs(std::int64_t end) {
+    match_ = Grams::with_beginnings(asked_.words.pairs());
+    start(end);
+  }
+
+ private:
+  void start(std::int64_t end) {
+    rows_.emplace(connection_, are_all() ? "SELECT id FROM rows WHERE id < ?1 AND id >= ?2 ORDER BY id DESC"
+                                         : "SELECT rowid FROM found WHERE found MATCH ?3 AND rowid < ?1 AND rowid >= "
+                                           "?2 ORDER BY rowid DESC");
+    rows_->bind(1, end).bind(2, asked_.since << id_bits);
+    if (!are_all()) rows_->bind(3, match_);
+  }
+
+  Connection& connection_;
+  const Asked& asked_;
+  std::string match_;
+  std::optional<Statement> rows_{};
+};
+
+// Looks at the clock after some work on texts, which SQLite does not count. One text is always looked at, so that a
+// look gets on.
+class WorkClock {
+ public:
+  explicit WorkClock(std::chrono::steady_clock::time_point deadline) : deadline_(deadline) {}
+  bool is_over(std::size_t next_text) {
+    const bool over = work_ > enough && std::chrono::steady_clock::now() > deadline_;
+    if (work_ > enough) work_ = 0;
+    work_ += next_text + of_a_text;
+    return over;
+  }
+
+ private:
+  static constexpr std::size_t enough = 256 << 10, of_a_text = 2 << 10;  // bytes
+  std::chrono::steady_clock::time_point deadline_;
+  std::size_t work_ = 0;
+};
 
 }  // namespace
 
-Found find(const std::string& path, const Grams& grams, const Asked& asked, const std::optional<After>& after,
-           std::optional<std::int64_t> before, std::chrono::steady_clock::time_point deadline,
-           const std::atomic<bool>& stop) {
+Found find(const std::string& path, const Grams& grams, const Asked& asked, const std::optional<Place>& from,
+           std::chrono::steady_clock::time_point deadline, const std::atomic<bool>& stop) {
   Found found;
   Connection connection(path, Connection::Use::read);
   connection.limit(deadline, &stop);
@@ -108,24 +153,21 @@ Found find(const std::string& path, const Grams& grams, const Asked& asked, cons
       static_cast<std::uint64_t>(connection.number("SELECT value FROM meta WHERE name = 'seq'").value_or(0));
   const bool whole = connection.number("SELECT value FROM meta WHERE name = 'whole'").has_value();
   const std::int64_t floor = connection.number("SELECT value FROM meta WHERE name = 'floor'").value_or(0);
-  std::int64_t from = before.value_or(std::numeric_limits<std::int64_t>::max());
-  if (!before && after) from = row_of(connection, *after);
-  const bool scan = asked.words.grams().empty();
-  Statement candidates(connection,
-                       scan ? "SELECT id FROM rows WHERE id < ?1 AND id >= ?2 ORDER BY id DESC"
-                            : "SELECT rowid FROM found WHERE found MATCH ?3 AND rowid < ?1 AND rowid >= ?2 ORDER BY "
-                              "rowid DESC");
-  candidates.bind(1, from).bind(2, asked.since << id_bits);
-  const std::string match = grams.choose(asked.words.grams());
-  if (!scan) candidates.bind(3, match);
+  found.next.index = connection.text("SELECT value FROM meta WHERE name = 'made'").value_or("");
+  found.other_index = from && connection.good() && from->index != found.next.index;
+  if (found.other_index) return found;
+  const std::int64_t begin = from ? from->row : std::numeric_limits<std::int64_t>::max();
+  found.next.row = begin;
+  Candidates candidates(connection, grams, asked, begin);
   Statement row(connection, "SELECT doc, seq, role, time FROM rows WHERE id = ?");
-  Statement text(connection, "SELECT entry, text FROM texts WHERE id = ?");
+  Statement text(connection, "SELECT entry, author, text FROM texts WHERE id = ?");
+  const std::string by = asked.from.empty() ? "" : '\n' + folded(asked.from) + '\n';
   Look look(connection, asked);
   std::optional<std::vector<std::int64_t>> shown;  // the rows to look at, when they were noted
-  std::size_t tried = 0, hidden = 0, looked = 0;
-  found.next = from;
+  std::size_t tried = 0, hidden = 0, scanned = 0;
+  WorkClock clock(deadline);
   while (candidates.next()) {
-    const std::int64_t id = candidates.integer(0);
+    const std::int64_t id = found.next.row = candidates.id();
     if (shown) {
       while (!shown->empty() && shown->back() > id) shown->pop_back();
       if (shown->empty()) break;
@@ -138,33 +180,49 @@ Found find(const std::string& path, const Grams& grams, const Asked& asked, cons
     if (!doc.shown) ++hidden;
     ++tried;
     if (tried == tried_first && hidden > tried / 2) shown = look.rows_below(id);
+    if (candidates.are_all() && !asked.words.pairs().empty() && (scanned == scanned_first || tried == tried_scan) &&
+        (!shown || shown->size() > most_scanned)) {
+      candidates.go_by_pairs(id + 1);
+      scanned = 0;
+      continue;
+    }
     if (!doc.shown) continue;
     const auto role = static_cast<Role>(row.integer(2));
     if (asked.role && *asked.role != role) continue;
-    if (scan && ++looked > most_scanned) {
-      found.partial = true;
+    if (candidates.are_all() && ++scanned > most_scanned) {
+      ++found.next.row;  // this one was not looked at
+      found.partial = found.stopped = found.more = true;
       break;
     }
     text.reset();
     text.bind(1, id);
-    if (!text.next() || !asked.words.in(store::fold_case(text.text(1)))) continue;
-    if (found.hits.size() == asked.limit) {
-      found.more = true;
+    const bool there = text.next();
+    if (there && clock.is_over(text.text(2).size())) {
+      ++found.next.row;  // this one was not looked at
+      found.partial = found.stopped = found.more = true;
       break;
     }
+    if (!there || !text.text(1).contains(by) || !asked.words.in(folded(text.text(2)))) continue;
     Hit hit = doc.of;
-    hit.row = found.next = id;
+    hit.row = id;
     hit.seq = static_cast<std::uint64_t>(row.integer(1));
     hit.role = role;
     hit.time = row.is_null(3) ? hit.row >> id_bits : row.integer(3);
     hit.entry = text.text(0);
-    const bool is_name = role == Role::name || role == Role::label;
-    hit.text = is_name ? std::string(text.text(1)) : asked.words.snippet(text.text(1));
+    if (is_of_session(role)) hit.text = text.text(2);
     found.hits.push_back(std::move(hit));
+    if (found.hits.size() == asked.limit) {
+      found.more = true;
+      break;
+    }
   }
   if (!connection.good()) {
-    found.partial = true;
+    // The last candidate may not have been looked at.
+    const bool is_hit = !found.hits.empty() && found.hits.back().row == found.next.row;
+    if (found.next.row != begin && !is_hit) ++found.next.row;
     found.damaged = connection.error()->is_corrupt();  // tables may lack while they are made
+    found.partial = true;
+    found.stopped = found.more = connection.error()->is_stopped();
   }
   found.partial = found.partial || !whole || (floor > 0 && !found.more);
   return found;

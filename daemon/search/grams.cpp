@@ -71,4 +71,10 @@ std::string Grams::choose(const std::vector<std::string>& grams) const {
   return asked;
 }
 
+std::string Grams::with_beginnings(const std::vector<std::string>& beginnings) {
+  std::string asked;
+  for (const std::string_view beginning : beginnings) asked += (asked.empty() ? "" : " ") + quoted(beginning) + '*';
+  return asked;
+}
+
 }  // namespace sessiond::search

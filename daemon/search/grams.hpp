@@ -15,7 +15,11 @@
 
 namespace sessiond::search {
 
-// Returns the grams of a text that fold_case() has folded, in order, with those that come again. They are parts of it.
+// Stands behind each text in FTS5, so that each two neighbouring code points begin a gram: a word of two code points is
+// found by the grams that begin with it.
+inline constexpr char end_mark = '\x03';
+
+// Returns the grams of a text that folded() has folded, in order, with those that come again. They are parts of it.
 std::vector<std::string_view> grams_of(std::string_view folded);
 
 // Knows how common grams are in the texts of the index, and so chooses which of them a search asks FTS5 for: a rare one
@@ -25,10 +29,12 @@ std::vector<std::string_view> grams_of(std::string_view folded);
 // counter. A wrong one makes a search slower, never its results other.
 class Grams {
  public:
-  // Counts those of a text that fold_case() has folded. One thread; others may choose meanwhile.
+  // Counts those of a text that folded() has folded. One thread; others may choose meanwhile.
   void count(std::string_view folded);
   // Returns what FTS5 is asked for: the rarest of `grams`, quoted and joined by spaces. "" of none.
   std::string choose(const std::vector<std::string>& grams) const;
+  // The same for texts that have, for each of `beginnings`, a gram that begins with it.
+  static std::string with_beginnings(const std::vector<std::string>& beginnings);
 
  private:
   double share(std::string_view gram) const;  // of texts that have it

@@ -44,18 +44,25 @@ Index::~Index() = default;
 
 bool Index::is_current() {
   if (connection_.number("PRAGMA user_version") != schema_version) return false;
+  if (connection_.number("SELECT value FROM meta WHERE name = 'text_bytes'") !=
+      static_cast<std::int64_t>(options_.text_bytes))
+    return false;
+  purged_grams_ = purged_texts_ = connection_.number("SELECT value FROM meta WHERE name = 'purged'").has_value();
   const std::int64_t floor = connection_.number("SELECT value FROM meta WHERE name = 'floor'").value_or(0);
   statements_ = std::make_unique<Statements>(connection_, floor, grams_);
   return connection_.good();
 }
 
 void Index::create(const Position& position, std::int64_t floor) {
+  const std::string made = store::random_hex(16);
   connection_.run("BEGIN IMMEDIATE");
   connection_.run(schema);
   Statement meta(connection_, "INSERT INTO meta VALUES(?, ?)");
   meta.bind(1, "epoch").bind(2, position.epoch).run();
   meta.bind(1, "seq").bind(2, static_cast<std::int64_t>(position.seq)).run();
   meta.bind(1, "floor").bind(2, floor).run();
+  meta.bind(1, "made").bind(2, made).run();
+  meta.bind(1, "text_bytes").bind(2, static_cast<std::int64_t>(options_.text_bytes)).run();
   const std::string version = "PRAGMA user_version = " + std::to_string(schema_version);
   connection_.run(version.c_str());
   store::fault_point("search.creating");
@@ -137,7 +144,12 @@ void Index::add(Doc& doc, std::uint64_t seq, std::string_view message) {
   if (known.next()) read.text = known.integer(1) != 0 ? "" : std::string(known.text(2));
   known.reset();
   if (read.text.empty()) return;
-  rows().add({.doc = doc.id, .seq = seq, .role = *read.role, .entry = std::move(read.id), .text = std::move(read.text)},
+  rows().add({.doc = doc.id,
+              .seq = seq,
+              .role = *read.role,
+              .entry = std::move(read.id),
+              .author = names_of(read.from),
+              .text = std::move(read.text)},
              doc.last_time);
 }
 
@@ -199,6 +211,36 @@ void Index::rollback() {
   connection_.clear_error();
   if (connection_.in_transaction()) connection_.run("ROLLBACK");
   statements_->rows.forget_waiting();
+}
+
+void Index::note_purge() {
+  begin();
+  statements_->put_meta.bind(1, "purged").bind(2, 1).run();
+  purged_texts_ = purged_grams_ = true;
+  merging_ = false;  // what is merged already lacks the new ones
+}
+
+bool Index::empty_wal() {
+  if (!purged_texts_) return true;
+  if (connection_.in_transaction() || connection_.number("PRAGMA wal_checkpoint(TRUNCATE)") != 0) return false;
+  purged_texts_ = false;
+  return true;
+}
+
+bool Index::merge_some() {
+  begin();
+  const int before = connection_.total_changes();
+  // A negative number also takes segments that are not due yet. Fewer than two changes say that nothing was left.
+  connection_.run(merging_ ? "INSERT INTO found(found, rank) VALUES('merge', 250)"
+                           : "INSERT INTO found(found, rank) VALUES('merge', -250)");
+  const bool more = connection_.total_changes() - before >= 2;
+  merging_ = more;
+  if (!more) {
+    connection_.run("DELETE FROM meta WHERE name = 'purged'");
+    purged_grams_ = false;
+    purged_texts_ = true;  // the pages of what was merged are in the WAL
+  }
+  return commit() && more;
 }
 
 std::uint64_t Index::bytes() {

@@ -27,8 +27,8 @@ struct Position {
 class Index {
  public:
   struct Options {
-    std::string path{};  // a file, or Connection's name of a database in memory
-    std::size_t text_bytes = 256 << 10;
+    std::string path{};                       // a file, or Connection's name of a database in memory
+    std::size_t text_bytes = 1 << 20;         // of each text that are taken in
     const std::atomic<bool>* stop = nullptr;  // once it is true, the index reads, writes and commits nothing more
   };
   // Opens the index. Look at error() and is_current() before anything else. `grams` counts what is written.
@@ -39,12 +39,13 @@ class Index {
 
   // Makes the tables in an empty file. `floor`: ids below are not taken in.
   void create(const Position& position, std::int64_t floor);
-  bool is_current();  // it has tables of this version
+  bool is_current();  // it has tables of this version, with as much of each text
 
   Position position();
   void set_position(std::uint64_t seq);
   bool is_whole();  // every transcript was read once
   void set_whole();
+  std::size_t text_bytes() const { return options_.text_bytes; }
 
   // To look for documents and to tell of changed ones. What is found is valid until the next commit() or rollback().
   Documents& documents();
@@ -67,6 +68,16 @@ class Index {
 
   bool commit();
   void rollback();
+
+  // Notes that texts are removed for good: their bytes have to go. Part of the transaction.
+  void note_purge();
+  // After a commit: writes the WAL into the file and empties it, if texts were purged since this was last done. False:
+  // a reader was in the way.
+  bool empty_wal();
+  // Merges some of what FTS5 has, so that grams of purged texts go: some ten milliseconds of work in a transaction of
+  // its own. Returns whether there is more to merge.
+  bool merge_some();
+  bool has_purged_grams() const { return purged_grams_; }
   const std::optional<DatabaseError>& error() const { return connection_.error(); }
   std::uint64_t bytes();
 
@@ -78,6 +89,9 @@ class Index {
   Grams& grams_;
   Connection connection_;
   std::unique_ptr<Statements> statements_{};
+  bool purged_texts_ = false;  // may be in the WAL
+  bool purged_grams_ = false;  // may be in FTS5
+  bool merging_ = false;
 };
 
 }  // namespace sessiond::search

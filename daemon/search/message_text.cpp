@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/search/query.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/utf8.hpp"
 #include "transcripts/entry.hpp"
@@ -10,7 +11,7 @@
 namespace sessiond::search {
 namespace {
 
-constexpr std::array<std::string_view, 5> role_names{"user", "assistant", "tool", "name", "label"};
+constexpr std::array<std::string_view, 6> role_names{"user", "assistant", "tool", "name", "label", "note"};
 
 // The roles that a transcript may name, as search names them.
 std::optional<Role> spoken_by(std::string_view role) {
@@ -61,14 +62,40 @@ MessageText read_message(std::string_view message, std::size_t most_bytes) {
   out.id = members.string_at("id").value_or("");
   out.time = members.int_at("timestamp");
   const std::string type = members.string_at("type").value_or("");
-  if (type != "message") return out;
-  out.role = spoken_by(members.string_at("role").value_or(""));
-  if (!out.role) return out;
   std::string text;
-  add_text(members.find("content").value_or(""), text);
+  if (type == "message") {
+    out.role = spoken_by(members.string_at("role").value_or(""));
+    if (!out.role) return out;
+    out.from = members.find("from").value_or("");
+    add_text(members.find("content").value_or(""), text);
+  } else if (type == "custom" && members.string_at("customType") == "note") {
+    const std::string_view note = members.find("data").value_or("");
+    if (json::kind(note) != json::Kind::object) return out;
+    out.role = Role::note;
+    out.from = json::find(note, "by").value_or("");
+    text = json::string_at(note, "text").value_or("");
+  } else {
+    return out;
+  }
   out.text = findable(std::move(text), most_bytes);
   if (out.text.empty()) out.role.reset();
   return out;
+}
+
+std::string names_of(std::string_view from) {
+  std::string names;
+  const auto add = [&names](std::string_view name) {
+    if (name.empty()) return;
+    if (names.empty()) names = "\n";
+    names += folded(name) + '\n';
+  };
+  if (from.empty()) return names;
+  if (const auto text = json::as_string(from)) {
+    add(*text);
+  } else if (json::kind(from) == json::Kind::object) {
+    for (const std::string_view name : {"id", "name", "username"}) add(json::string_at(from, name).value_or(""));
+  }
+  return names;
 }
 
 std::optional<MessageChange> read_change(std::string_view data, bool deleted, std::size_t most_bytes) {

@@ -1,5 +1,8 @@
-// What of an entry can be found: the text of messages of users, assistants and tools, results of tools included. Not
-// what a model thinks, not the arguments of calls, not streams of a session. Pure.
+// What of an entry can be found: the text of messages of users, assistants and tools, results of tools included, and
+// notes. Not what a model thinks, not the arguments of calls, not streams of a session. Pure.
+//
+// A note is what an agent or a person wrote down beside the conversation, for no model:
+//   {"type":"custom","customType":"note","data":{"text":"…","by":"…"}}
 #pragma once
 
 #include <cstdint>
@@ -9,14 +12,17 @@
 
 namespace sessiond::search {
 
-enum class Role : std::uint8_t { user, assistant, tool, name, label };
+enum class Role : std::uint8_t { user, assistant, tool, name, label, note };
 std::string_view name(Role role);
-std::optional<Role> role_of(std::string_view name);  // user, assistant, tool, name, label
+std::optional<Role> role_of(std::string_view name);
+// Returns whether the text belongs to the session itself, and not to an entry.
+inline bool is_of_session(Role role) { return role == Role::name || role == Role::label; }
 
 struct MessageText {
   std::string id{};
   std::optional<std::int64_t> time{};  // ms since the epoch
   std::optional<Role> role{};          // nothing: it is not found
+  std::string from{};                  // JSON, as the entry has it; of a note its `by`. Empty: it does not say
   std::string text{};
 };
 
@@ -32,6 +38,10 @@ struct MessageChange {
 };
 // Nothing: it cannot be read.
 std::optional<MessageChange> read_change(std::string_view data, bool deleted, std::size_t most_bytes);
+
+// Returns the names by which `from` finds what somebody said: id, name and user name, folded, each between line ends.
+// `from` is MessageText::from. Empty: none.
+std::string names_of(std::string_view from);
 
 // Cuts a text at a character, and puts spaces for NUL.
 std::string findable(std::string text, std::size_t most_bytes);

@@ -1,6 +1,6 @@
-// What a search asks for: words that must all occur in one text, without regard to case. "…" is a phrase, which may
-// hold spaces; nothing else is syntax. A word is found anywhere in a text, also within another word, so that languages
-// that put no spaces between words can be searched. Pure.
+// What a search asks for: words that must all occur in one text, without regard to case. White space parts words. "…"
+// is a phrase, which may hold spaces; nothing else is syntax. A word is found anywhere in a text, also within another
+// word, so that languages that put no spaces between words can be searched. Pure.
 #pragma once
 
 #include <optional>
@@ -14,24 +14,41 @@ namespace sessiond::search {
 
 inline constexpr std::size_t most_words = 32;
 inline constexpr std::size_t most_query_bytes = 1 << 10;
-inline constexpr std::size_t snippet_points = 160;  // code points of a snippet, about
+inline constexpr std::size_t snippet_points = 200;  // code points of a snippet at most
+
+// Returns a text as it is compared: with case folded, and each run of white space as one space.
+std::string folded(std::string_view text);
+
+// A part of a text in one line; … stands where it is cut.
+struct Snippet {
+  std::string text{};
+  // Where words stand in it, in code points, in order and without overlaps.
+  struct Range {
+    std::size_t at = 0, length = 0;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  std::vector<Range> ranges{};
+};
 
 class Words {
  public:
-  // bad_request: no word, too many, or too long.
+  // bad_request: no word, too many, a query that is too long, a control character, a quote that is not closed.
   static Result<Words> parse(std::string_view query);
 
-  // Tells whether all words occur in a text that fold_case() has folded.
-  bool in(std::string_view folded) const;
-  // The words' grams, all of which a text must have. Empty: no word has three code points, and texts are looked
-  // through.
+  // Returns whether all words occur in a text that folded() has folded.
+  bool in(std::string_view text) const;
+  // The words' grams, all of which a text must have. Empty: no word has three code points.
   const std::vector<std::string>& grams() const { return grams_; }
-  // The part of a text around the first word, in one line, at most snippet_points long; … stands where it is cut.
-  std::string snippet(std::string_view text) const;
+  // The words of two code points. A text that has one has a gram that begins with it (grams.hpp).
+  const std::vector<std::string>& pairs() const { return pairs_; }
+  // The part of a text about the first word.
+  Snippet snippet(std::string_view text) const;
 
  private:
+  std::vector<Snippet::Range> ranges_in(std::string_view text, std::size_t offset) const;
+
   std::vector<std::string> words_{};  // folded
-  std::vector<std::string> grams_{};
+  std::vector<std::string> grams_{}, pairs_{};
 };
 
 }  // namespace sessiond::search

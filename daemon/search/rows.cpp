@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "daemon/search/query.hpp"
 #include "daemon/search/schema.hpp"
 #include "store/time_range.hpp"
-#include "store/utf8.hpp"
 
 namespace sessiond::search {
 namespace {
@@ -14,6 +14,9 @@ constexpr std::int64_t ids_of_a_time = 1LL << id_bits;
 constexpr std::int64_t counted_texts = 5'000;
 constexpr std::size_t counted_bytes = 2 << 20;
 
+// What FTS5 is given of a text: its last two code points begin a gram, too.
+std::string with_end_mark(std::string compared) { return std::move(compared) + end_mark; }
+
 }  // namespace
 
 Rows::Rows(Connection& connection, std::int64_t floor, Grams& grams)
@@ -21,11 +24,12 @@ Rows::Rows(Connection& connection, std::int64_t floor, Grams& grams)
       grams_(grams),
       last_id_(connection, "SELECT max(id) FROM rows WHERE id >= ? AND id < ?"),
       row_(connection, "INSERT INTO rows(id, doc, seq, role, time) VALUES(?, ?, ?, ?, ?)"),
-      text_(connection, "INSERT INTO texts(id, entry, text) VALUES(?, ?, ?)"),
+      text_(connection, "INSERT INTO texts(id, entry, author, text) VALUES(?, ?, ?, ?)"),
       found_(connection, "INSERT INTO found(rowid, text) VALUES(?, ?)"),
       of_doc_(connection, "SELECT r.id, t.text FROM rows r JOIN texts t ON t.id = r.id WHERE r.doc = ? ORDER BY r.id"),
       one_(connection,
-           "SELECT r.id, r.role, r.time, t.entry, t.text FROM rows r JOIN texts t ON t.id = r.id WHERE r.doc = ? AND "
+           "SELECT r.id, r.role, r.time, t.entry, t.author, t.text FROM rows r JOIN texts t ON t.id = r.id WHERE r.doc "
+           "= ? AND "
            "r.seq = ?"),
       entry_(connection,
              "SELECT r.seq FROM rows r JOIN texts t ON t.id = r.id WHERE r.doc = ? AND r.seq BETWEEN ? AND ? AND "
@@ -38,7 +42,7 @@ Rows::Rows(Connection& connection, std::int64_t floor, Grams& grams)
   Statement newest(connection, "SELECT text FROM texts ORDER BY id DESC LIMIT ?");
   newest.bind(1, counted_texts);
   for (std::size_t bytes = 0; bytes < counted_bytes && newest.next(); bytes += newest.text(0).size())
-    grams_.count(store::fold_case(newest.text(0)));
+    grams_.count(folded(newest.text(0)));
 }
 
 std::int64_t Rows::free_id(std::int64_t time) {
@@ -67,10 +71,11 @@ void Rows::insert(const Row& row) {
   row_.bind(4, static_cast<std::int64_t>(row.role));
   row.time ? row_.bind(5, *row.time) : row_.bind_null(5);
   row_.run();
-  text_.bind(1, row.id).bind(2, row.entry).bind(3, row.text).run();
-  const std::string folded = store::fold_case(row.text);
-  found_.bind(1, row.id).bind(2, folded).run();
-  grams_.count(folded);
+  text_.bind(1, row.id).bind(2, row.entry).bind(3, row.author).bind(4, row.text).run();
+  const std::string compared = folded(row.text);
+  const std::string marked = with_end_mark(compared);
+  found_.bind(1, row.id).bind(2, marked).run();
+  grams_.count(compared);
   ++count_;
 }
 
@@ -97,7 +102,8 @@ std::optional<Row> Rows::find(std::int64_t doc, std::uint64_t seq) {
               .role = static_cast<Role>(one_.integer(1)),
               .time = one_.is_null(2) ? std::nullopt : std::optional(one_.integer(2)),
               .entry = std::string(one_.text(3)),
-              .text = std::string(one_.text(4))};
+              .author = std::string(one_.text(4)),
+              .text = std::string(one_.text(5))};
   one_.reset();
   return row;
 }
@@ -113,8 +119,8 @@ std::optional<Row> Rows::find(std::int64_t doc, std::int64_t first_seq, std::int
 }
 
 void Rows::remove(const Row& row) {
-  const std::string folded = store::fold_case(row.text);
-  remove_found_.bind(1, row.id).bind(2, folded).run();
+  const std::string marked = with_end_mark(folded(row.text));
+  remove_found_.bind(1, row.id).bind(2, marked).run();
   remove_row_.bind(1, row.id).run();
   remove_text_.bind(1, row.id).run();
   --count_;
@@ -133,8 +139,8 @@ void Rows::remove_all(std::int64_t doc) {
   of_doc_.bind(1, doc);
   while (of_doc_.next()) {
     ids.push_back(of_doc_.integer(0));
-    const std::string folded = store::fold_case(of_doc_.text(1));
-    remove_found_.bind(1, ids.back()).bind(2, folded).run();
+    const std::string marked = with_end_mark(folded(of_doc_.text(1)));
+    remove_found_.bind(1, ids.back()).bind(2, marked).run();
   }
   of_doc_.reset();
   for (const std::int64_t id : ids) {

@@ -20,7 +20,7 @@ struct Row {
   std::uint64_t seq = 0;
   Role role = Role::user;
   std::optional<std::int64_t> time{};  // where the id does not tell it
-  std::string entry{}, text{};
+  std::string entry{}, author{}, text{};
 };
 
 class Rows {

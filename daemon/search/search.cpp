@@ -15,8 +15,13 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds idle{100};       // between looks for new events
 constexpr milliseconds trouble{1'000};  // before it is tried again
+// Merging goes on in slices, here while events come in. The next merge waits so many times as long as the last one
+// took.
+constexpr milliseconds between_merges{1'000};
+constexpr int merge_rests = 20;
+constexpr std::chrono::minutes longest_rest{30};
 constexpr std::size_t most_taken_away = 10'000;
-constexpr std::size_t most_looking = 32;
+constexpr std::size_t most_searches = 32;
 
 bool takes_away(journal::EventType type) {
   using enum journal::EventType;
@@ -103,15 +108,17 @@ bool Search::is_current(const Hit& hit, std::uint64_t position) const {
   return true;
 }
 
-asio::awaitable<Result<Found>> Search::find(std::shared_ptr<const Asked> asked, std::optional<After> after,
-                                            std::optional<std::int64_t> before,
-                                            std::chrono::steady_clock::time_point deadline) {
-  if (looking_ >= most_looking) co_return fail(Code::too_many_requests, "too many searches at once; try again");
-  ++looking_;
-  Found found = co_await runtime::run_on(threads_.get_executor(), [this, asked, after, before, deadline] {
-    return search::find(name(), grams_, *asked, after, before, deadline, stop_);
+Result<std::shared_ptr<void>> Search::begin_search() {
+  if (*searches_ >= most_searches) return fail(Code::too_many_requests, "too many searches at once; try again");
+  ++*searches_;
+  return std::shared_ptr<void>(searches_.get(), [searches = searches_](void*) { --*searches; });
+}
+
+asio::awaitable<Found> Search::find(std::shared_ptr<const Asked> asked, std::optional<Place> from,
+                                    std::chrono::steady_clock::time_point deadline) {
+  Found found = co_await runtime::run_on(threads_.get_executor(), [this, asked, from, deadline] {
+    return search::find(name(), grams_, *asked, from, deadline, stop_);
   });
-  --looking_;
   if (found.damaged) damaged_ = true;
   co_return found;
 }
@@ -163,7 +170,8 @@ std::unique_ptr<Index> Search::open() {
     }
     empty = *prepared == IndexFile::Content::none;
   }
-  auto index = std::make_unique<Index>(Index::Options{.path = name_, .stop = &stop_}, grams_);
+  auto index =
+      std::make_unique<Index>(Index::Options{.path = name_, .text_bytes = options_.text_bytes, .stop = &stop_}, grams_);
   const bool current = index->is_current();
   const Position position = current ? index->position() : Position{};
   if (index->error() && !index->error()->is_damage()) {
@@ -232,9 +240,31 @@ bool Search::round(Index& index) {
   } else {
     pause(idle);
   }
+  if (!tidy(index, behind)) return fail_of({.code = Code::draining, .detail = "it cannot be written"});
   if (options_.in_memory || file_.is_there()) return true;
   discard("its file was removed or replaced");
   return false;
+}
+
+// Removes what is left of purged texts: those in the WAL at once, grams little by little. False: an error.
+bool Search::tidy(Index& index, bool busy) {
+  using Clock = std::chrono::steady_clock;
+  index.empty_wal();
+  if (index.error()) return false;
+  const auto begun = Clock::now();
+  if (!index.has_purged_grams() || begun < (busy ? merge_.busy_at : merge_.idle_at)) return true;
+  const bool more = index.merge_some();
+  const auto now = Clock::now();
+  merge_.took += now - begun;
+  merge_.busy_at = merge_.idle_at = now;
+  if (more) {
+    merge_.busy_at += between_merges;
+  } else if (!index.error()) {
+    merge_.idle_at += std::min<Clock::duration>(merge_.took * merge_rests, longest_rest);
+    merge_.busy_at = merge_.idle_at;
+    merge_.took = {};
+  }
+  return !index.error();
 }
 
 // Reads the transcripts of one agent that a new index does not have yet.
@@ -265,14 +295,16 @@ bool Search::note_state(Index& index) {
     status_.rows = index.rows().count();
     status_.bytes = bytes;
     status_.whole = reading_.whole;
+    status_.caught_up = reading_.at >= reading_.at_start;
   }
-  if (bytes <= options_.max_bytes) return true;
+  if (!options_.max_bytes || bytes <= *options_.max_bytes) return true;
   const std::int64_t floor = index.rows().quarter();
   discard("it is larger than search.maxBytes: the oldest quarter is left out from now on", floor);
   return false;
 }
 
 void Search::run() {
+  reading_.at_start = source_.journal().head();
   while (!stop_) {
     reading_.unread.clear();
     const auto index = waits_for_room() ? nullptr : open();

@@ -8,11 +8,13 @@
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,14 +32,16 @@ struct SearchOptions {
   bool enabled = true;
   bool in_memory = false;  // the index is no file: where what is stored must be encrypted
   std::string path{};
-  bool own_folder = false;  // nothing else lies there; elsewhere a file that is no index is left alone
-  std::uint64_t max_bytes = 4ULL << 30;
+  bool own_folder = false;                   // nothing else lies there; elsewhere a file that is no index is left alone
+  std::optional<std::uint64_t> max_bytes{};  // nothing: no bound
+  std::uint64_t text_bytes = 1 << 20;
   std::int64_t timeout_ms = 2'000;
 };
 
 struct SearchStatus {
   bool enabled = false, whole = false;
-  std::string problem{};  // why it is behind; empty: nothing is wrong
+  bool caught_up = false;  // it has what was in the journal when the daemon started
+  std::string problem{};   // why it is behind; empty: nothing is wrong
   std::uint64_t position = 0, rows = 0, bytes = 0, rebuilds = 0;
 };
 
@@ -54,11 +58,11 @@ class Search {
   // Notes an event that is durable, before anybody is told of it. The session's hits are left out until the index has
   // an event that takes something away.
   void see(const journal::Event& event);
-  // too_many_requests: as many look already as may.
-  boost::asio::awaitable<Result<Found>> find(std::shared_ptr<const Asked> asked, std::optional<After> after,
-                                             std::optional<std::int64_t> before,
-                                             std::chrono::steady_clock::time_point deadline);
-  // Tells whether a hit of an index that has events up to `position` may still be shown.
+  // A search under way, one of those that may be at once; destroying it ends it. too_many_requests: there are so many.
+  Result<std::shared_ptr<void>> begin_search();
+  boost::asio::awaitable<Found> find(std::shared_ptr<const Asked> asked, std::optional<Place> from,
+                                     std::chrono::steady_clock::time_point deadline);
+  // Returns whether a hit of an index that has events up to `position` may still be shown.
   bool is_current(const Hit& hit, std::uint64_t position) const;
   SearchStatus status() const;
   const SearchOptions& options() const { return options_; }
@@ -69,6 +73,7 @@ class Search {
   bool waits_for_room();     // true: the disk has too little, and some time went by
   bool round(Index& index);  // false: open it again
   Result<void> read_on(Feed& feed, Index& index);
+  bool tidy(Index& index, bool busy);
   bool note_state(Index& index);
   std::unique_ptr<Index> open();
   std::string name() const;
@@ -82,7 +87,7 @@ class Search {
   IndexFile file_;
   Grams grams_{};
   boost::asio::thread_pool threads_{2};
-  std::size_t looking_ = 0;
+  std::shared_ptr<std::size_t> searches_ = std::make_shared<std::size_t>(0);   // under way
   std::map<std::pair<std::string, std::string>, std::uint64_t> taken_away_{};  // agent and key: the last such event
   std::uint64_t distrusted_ = 0;  // hits of an index before this seq are not shown
   std::atomic<bool> damaged_{false}, stop_{false};
@@ -93,11 +98,16 @@ class Search {
   std::string name_{};      // mutex_: as SQLite opens the index
   std::int64_t floor_ = 0;  // of the next index
   struct Reading {
-    std::uint64_t at = 0;               // of the journal
-    bool whole = false;                 // all transcripts were read
-    std::vector<std::string> unread{};  // agents
-  } reading_{};                         // this and floor_ are the index's thread's
-  std::jthread thread_{};               // last: it ends first
+    std::uint64_t at = 0;                                        // of the journal
+    bool whole = false;                                          // all transcripts were read
+    std::vector<std::string> unread{};                           // agents
+    std::uint64_t at_start = 0;                                  // where the journal ended when the daemon started
+  } reading_{};                                                  // this and floor_ are the index's thread's
+  struct Merge {                                                 // of grams of purged texts
+    std::chrono::steady_clock::time_point idle_at{}, busy_at{};  // of the next slice, without and with new events
+    std::chrono::steady_clock::duration took{};
+  } merge_{};              // the index's thread's
+  std::jthread thread_{};  // last: it ends first
 };
 
 }  // namespace sessiond::search

@@ -20,7 +20,8 @@ KnownSession known(const decide::AgentState& state, const decide::Session& sessi
                    .channel = session.channel,
                    .name = session.name,
                    .label = session.label,
-                   .created_at = session.created_at};
+                   .created_at = session.created_at,
+                   .archived = session.archived_at.has_value()};
   const std::string own = decide::AgentState::file_of(session, {});
   out.files.emplace_back("", own);
   if (const auto* topics = state.transcripts.topics(session.session_id)) {

@@ -17,6 +17,7 @@ namespace sessiond::search {
 struct KnownSession {
   std::string key{}, session_id{}, channel{}, name{}, label{};
   std::int64_t created_at = 0;
+  bool archived = false;                                     // by its mark
   std::vector<std::pair<std::string, std::string>> files{};  // by topic: "" for its own transcript
 };
 struct KnownArchive {

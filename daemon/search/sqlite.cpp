@@ -107,9 +107,15 @@ std::optional<std::int64_t> Connection::number(std::string_view sql) {
   return statement.integer(0);
 }
 
+std::optional<std::string> Connection::text(std::string_view sql) {
+  Statement statement(*this, sql);
+  if (!statement.next()) return {};
+  return std::string(statement.text(0));
+}
+
 bool Connection::in_transaction() const { return database_ && ::sqlite3_get_autocommit(database_.get()) == 0; }
 
-int Connection::changes() const { return ::sqlite3_changes(database_.get()); }
+int Connection::total_changes() const { return ::sqlite3_total_changes(database_.get()); }
 
 void Connection::limit(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>* stop) {
   deadline_ = deadline;

@@ -67,13 +67,14 @@ class Connection {
   void run(const char* sql);  // one or more statements without parameters
   // The first value of the first row; nothing when there is no row.
   std::optional<std::int64_t> number(std::string_view sql);
+  std::optional<std::string> text(std::string_view sql);
 
   const std::optional<DatabaseError>& error() const { return error_; }
   bool good();  // no error, and not stopped
   // Forgets the error. Statements work again, as far as the database does.
   void clear_error() { error_.reset(); }
   bool in_transaction() const;
-  int changes() const;  // rows that the last statement changed
+  int total_changes() const;  // rows that were changed since it was opened
   // Interrupts what runs later than this, or when `*stop` is true: then nothing begins any more, and error() says so.
   // `stop` outlives the connection.
   void limit(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>* stop);

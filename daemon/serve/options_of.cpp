@@ -5,6 +5,13 @@
 #include "store/names.hpp"
 
 namespace sessiond::serve {
+namespace {
+
+std::optional<std::uint64_t> bound_of(std::int64_t bytes) {
+  return bytes == config::Config::unlimited ? std::nullopt : std::optional(static_cast<std::uint64_t>(bytes));
+}
+
+}  // namespace
 
 void set_up_log(const config::Config& config) {
   static_assert(static_cast<int>(config::Config::LogLevel::error) == static_cast<int>(log::Level::error));
@@ -43,7 +50,8 @@ search::SearchOptions search_options(const config::Config& config) {
           .in_memory = config.store.encryption.key_file.has_value(),
           .path = config.store.search.path,
           .own_folder = config.store.search.path.starts_with(config::search_folder(config.state_dir)),
-          .max_bytes = config.store.search.max_bytes,
+          .max_bytes = bound_of(config.store.search.max_bytes),
+          .text_bytes = config.store.search.text_bytes,
           .timeout_ms = config.store.search.timeout_ms};
 }
 

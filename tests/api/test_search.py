@@ -1,43 +1,22 @@
 """GET /v1/search: what it finds, for whom, and what becomes of the index."""
 
+import contextlib
 import os
+import pty
 import random
+import select
 import stat
-import urllib.parse
+import subprocess
 
 from harness.case import Case, S, json, text_of, uid
-from harness.sessiond import eventually
+from harness.sessiond import SLOW, binary, eventually
 from preload import preload
+from search_case import SearchCase, query
 
 WORDS = "alpha Beta gamma delta ÉPSILON zeta 日本語 東京 straße naïve ab z 100% _x 'quote".split()
 
 
-def query(words, **more):
-    return "/v1/search?" + urllib.parse.urlencode({"q": words, **more}, quote_via=urllib.parse.quote)
-
-
-class Search(Case):
-    def setUp(self):
-        super().setUp()
-        self.word = "w" + uid().lower()
-        self.key = f"agent:main:slack:direct:{uid().lower()}"
-
-    def say(self, text, key=None, role="user", agent="main", topic=None, api=None):
-        path = S(key or self.key, agent, "messages") + (f"?topic={topic}" if topic else "")
-        return self.ok((api or self.api).post(path, {"role": role, "text": text}), 201)
-
-    def make(self, key=None, agent="main", **fields):
-        return self.ok(self.api.post(f"/v1/agents/{agent}/sessions", {"key": key or self.key, **fields}), 201)
-
-    def page(self, words, api=None, **more):
-        return self.ok((api or self.api).get(query(words, **more)), 200)
-
-    def hits(self, words, api=None, **more):
-        return [(hit["key"], hit["seq"]) for hit in self.page(words, api, **more)["data"]]
-
-    def finds(self, words, wanted, api=None, **more):
-        eventually(lambda: self.hits(words, api, **more) == wanted or None, timeout=20, what=f"{words} {wanted}")
-
+class Search(SearchCase):
     def test_words_phrases_case_and_scripts(self):
         self.make()
         for text in (f"Hello {self.word} World", f"Grüße {self.word} aus 東京都", f"{self.word} world said hello"):
@@ -150,7 +129,9 @@ class Search(Case):
     def test_command(self):
         self.make(name=f"Title {self.word}")
         self.say(f"{self.word} one\nline \x1b[31m two", topic="side")
+        self.say("just before")
         self.say(f"{self.word} three")
+        self.say("right behind\nit")
         eventually(lambda: len(self.hits(self.word)) == 3 or None, timeout=20)
 
         def lines(*arguments, code=0):
@@ -158,20 +139,39 @@ class Search(Case):
             self.assertEqual(done.returncode, code, done.stderr)
             return (done.stdout if code == 0 else done.stderr).splitlines()
 
-        found = lines(self.word)
-        self.assertEqual(found[0].split(), ["TIME", "BY", "SESSION", "SEQ", "TEXT"])
-        self.assertEqual(len(found), 4)
-        self.assertIn(f"{self.word} three", found[1])
-        self.assertIn(self.key + " topic side", found[2])
-        self.assertNotIn("\x1b", found[2])
-        self.assertEqual(len(lines(self.word, "three", "--role", "user", "--agent", "main", "--channel", "slack", "--since", "1h")), 2)
-        self.assertEqual(len(lines(f'"{self.word} three"', "--archived", "--limit", "1")), 2)
-        self.assertEqual(lines(f'"three {self.word}"'), ["nothing found"])
-        page = json.loads("\n".join(lines(self.word, "--json")))
-        self.assertEqual(len(page["data"]), 3)
-        self.assertIn("q has no word", lines('""', code=1)[0])
+        found = [json.loads(line) for line in lines(self.word)]
+        self.assertEqual(found, self.page(self.word)["data"], "in a pipe each hit is a line as the daemon answers it")
+        self.assertEqual(lines(self.word), lines(self.word, "--json"))
+        self.assertEqual(len(lines(self.word, "three", "--role", "user", "--agent", "main", "--channel", "slack", "--since", "1h",
+                                   "--key", self.key)), 1)
+        self.assertEqual(lines(self.word, "--key", self.key + "x"), [])
+        self.assertEqual(lines(self.word, "--from", "nobody"), [])
+        self.assertEqual(len(lines(f'"{self.word} three"', "--archived", "--limit", "1")), 1)
+        self.assertIn("q: has no word", lines('""', code=1)[0])
         self.assertEqual(self.daemon.cli("search").returncode, 2)
         self.assertEqual(self.daemon.cli("search", "x", "--role", "nobody").returncode, 2)
+
+        def shown(*arguments):
+            here, there = pty.openpty()
+            process = subprocess.Popen([binary(), "search", "--config", str(self.daemon.config_file), *arguments], stdout=there,
+                                       env={**self.daemon.env, "TERM": "xterm", "COLUMNS": "60"})
+            os.close(there)
+            out = b""
+            with contextlib.suppress(OSError):  # the terminal ends with its last writer
+                while select.select([here], [], [], 20 * SLOW)[0] and (part := os.read(here, 65536)):
+                    out += part
+            os.close(here)
+            self.assertEqual(process.wait(20 * SLOW), 0)
+            return out.decode().replace("\r\n", "\n")
+
+        marked = f"\x1b[1m{self.word}\x1b[0m"
+        three, one, title = shown(self.word).split("\n\n")
+        self.assertEqual(three.splitlines()[1:], ["  user: just before", f"> user: {marked} three", "  user: right behind it"])
+        self.assertIn(f"{self.key} #1", three.splitlines()[0])
+        self.assertIn(f"> user: {marked} one line  [31m two", one)
+        self.assertIn(f"> name: Title {marked}", title)
+        self.assertEqual(shown(f'"three {self.word}"'), "nothing found\n")
+        self.assertNotIn("just before", shown(self.word, "--context", "0"))
 
     def test_lines_of_foreign_programs(self):
         made = self.make()
@@ -232,7 +232,7 @@ class Search(Case):
                 found, cursor = [], None
                 while True:
                     page = self.page(" ".join(words), api, limit=7, **({"cursor": cursor} if cursor else {}))
-                    self.assertNotIn("partial", page)
+                    self.assertFalse(page["partial"])
                     rows = [(h["timestamp"], h["key"], h["seq"]) for h in page["data"] if h["key"] in keys]
                     found += rows
                     cursor = page["page"]["next"]
@@ -259,7 +259,7 @@ class TheIndex(Case):
     def finds(self, words, seqs, **more):
         def found():
             page = self.ok(self.api2.get(query(words, **more)), 200)  # never 503
-            return ([hit["seq"] for hit in page["data"]] == seqs and "partial" not in page) or None
+            return ([hit["seq"] for hit in page["data"]] == seqs and not page["partial"]) or None
         eventually(found, timeout=30, what=f"{words} {seqs}")
 
     def restart(self, kill=False):
@@ -319,7 +319,7 @@ class TheIndex(Case):
             for i in range(20):
                 self.say(f"straw {n} {i}")
             self.restart(kill=True)
-        self.finds("straw", list(range(100, 50, -1)))
+        self.finds("straw", list(range(100, 50, -1)), limit=50)
         self.ok(self.api2.post(S(self.key, "main", "reset"), {}), 200)
         self.restart(kill=True)
         self.finds("straw", [])
@@ -389,8 +389,8 @@ class TheIndex(Case):
 
     def test_off(self):
         off = self.spawn({"search": {"enabled": False}})
-        page = self.ok(off.client().get(query("x")), 200)
-        self.assertEqual((page["data"], page["enabled"]), ([], False))
+        self.problem(off.client().get(query("x")), 404, "not_found")
+        self.assertIsNone(self.ok(off.client().get("/readyz"), 200)["search"])
         self.assertFalse((off.state / "search").exists())
         done = off.cli("search", "x")
-        self.assertEqual((done.returncode, "search.enabled" in done.stderr), (1, True), done.stderr)
+        self.assertEqual((done.returncode, "search.enabled" in done.stderr), (4, True), done.stderr)

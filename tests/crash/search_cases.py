@@ -44,10 +44,10 @@ class Found(Case):
         def found():
             seqs, cursor = [], ""
             while True:
-                page = client.get("/v1/search?q=needle&agent=old&limit=200" + cursor).json
+                page = client.get("/v1/search?q=needle&agent=old&limit=100" + cursor).json
                 seqs += [hit["seq"] for hit in page["data"]]
                 if not page["page"]["hasMore"]:
-                    return sorted(seqs), "partial" in page
+                    return sorted(seqs), page["partial"]
                 cursor = "&cursor=" + urllib.parse.quote(page["page"]["next"])
 
         try:

@@ -1,6 +1,6 @@
 // Search over all messages that the token sees, the newest first. The words stand in the address.
 import { useEffect, useState } from 'preact/hooks';
-import { ask, withQuery, type Place } from '../api/client';
+import { ask, Refusal, withQuery, type Place } from '../api/client';
 import { route, sessionHref, setQuery } from '../state/route';
 import { Age, Badge, Copy, Head } from '../ui/basics';
 import { Empty, Loading, Trouble } from '../ui/states';
@@ -17,12 +17,12 @@ interface Hit {
   timestamp: number;
   role: string;
   snippet: string;
+  ranges: [number, number][]; // in code points of the snippet
 }
 interface Hits {
   data: Hit[];
   page: { next: string | null; hasMore: boolean };
-  partial?: boolean;
-  enabled?: boolean;
+  partial: boolean;
 }
 
 const placeOf = (hit: Hit): Place => ({ agent: hit.agent, key: hit.key });
@@ -34,14 +34,24 @@ const hrefOf = (hit: Hit) =>
   });
 
 // The snippet with the words marked, as nodes: what people wrote is never HTML.
-function Marked({ text, words }: { text: string; words: string[] }) {
-  const wanted = words.filter(Boolean).map(word => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  if (!wanted.length) return <>{text}</>;
-  const parts = text.split(new RegExp(`(${wanted.join('|')})`, 'gi'));
-  return <>{parts.map((part, n) => (n % 2 ? <mark key={n}>{part}</mark> : part))}</>;
+function Marked({ snippet, ranges }: { snippet: string; ranges: [number, number][] }) {
+  const points = [...snippet];
+  const text = (from: number, to?: number) => points.slice(from, to).join('');
+  let end = 0;
+  const parts = ranges.map(([at, length], n) => {
+    const before = text(end, at);
+    end = at + length;
+    return [before, <mark key={n}>{text(at, end)}</mark>];
+  });
+  return (
+    <>
+      {parts}
+      {text(end)}
+    </>
+  );
 }
 
-function HitRow({ hit, words }: { hit: Hit; words: string[] }) {
+function HitRow({ hit }: { hit: Hit }) {
   return (
     <li>
       <a class="hit" href={hrefOf(hit)}>
@@ -55,12 +65,15 @@ function HitRow({ hit, words }: { hit: Hit; words: string[] }) {
           <Age at={hit.timestamp} />
         </span>
         <p dir="auto">
-          <Marked text={hit.snippet} words={words} />
+          <Marked snippet={hit.snippet} ranges={hit.ranges} />
         </p>
       </a>
     </li>
   );
 }
+
+// A phrase that is still being typed ends where the text ends.
+const closed = (q: string) => ((q.match(/"/g)?.length ?? 0) % 2 ? q + '"' : q);
 
 export function SearchView() {
   const q = route.value.query.get('q') ?? '',
@@ -74,22 +87,26 @@ export function SearchView() {
     if (later !== q) setQuery({ q: later || null });
     setMore(null);
   }, [later]);
-  const path = q.trim() ? withQuery('/v1/search', { q, limit: 50 }) : null;
-  const { data, error, loading, again } = useAsk<Hits>(path, event => event.type === 'message.appended');
-  const words = (q.match(/"[^"]+"|\S+/g) ?? []).map(word => word.replace(/"/g, ''));
+  const asked = closed(q);
+  const path = /[^\s"]/.test(q) ? withQuery('/v1/search', { q: asked, limit: 50 }) : null;
+  const { data, error, loading, again } = useAsk<Hits>(path, event => !more && event.type === 'message.appended');
+  const off = error instanceof Refusal && error.status === 404;
   const hits = [...(data?.data ?? []), ...(more?.data ?? [])],
     next = more ? more.page.next : data?.page.next;
   const readMore = () =>
-    void ask<Hits>(withQuery('/v1/search', { q, limit: 50, cursor: next })).then(
+    void ask<Hits>(withQuery('/v1/search', { q: asked, limit: 50, cursor: next })).then(
       page => setMore({ ...page, data: [...(more?.data ?? []), ...page.data] }),
-      () => {},
+      () => {
+        setMore(null); // the cursor is of an index that is gone: from the newest again
+        again();
+      },
     );
   return (
     <section class="view" aria-label="Search">
       <Head title="Search">
         <Copy
           value={() =>
-            `curl -sSG '${location.origin}/v1/search' --data-urlencode 'q=${q.replaceAll("'", "'\\''")}' -H "Authorization: Bearer $TOKEN"`
+            `curl -sSG '${location.origin}/v1/search' --data-urlencode 'q=${asked.replaceAll("'", "'\\''")}' -H "Authorization: Bearer $TOKEN"`
           }
           label="Copy as curl"
         />
@@ -106,13 +123,13 @@ export function SearchView() {
         />
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Results">
-        {error ? (
+        {error && !off ? (
           <Trouble error={error} again={again} />
         ) : !path ? (
           <Empty title="Search every message" icon="search">
             What people, agents and tools said, and the names of sessions.
           </Empty>
-        ) : data?.enabled === false ? (
+        ) : off ? (
           <Empty title="Search is switched off" icon="search">
             The configuration has <code>search.enabled: false</code>.
           </Empty>
@@ -121,7 +138,7 @@ export function SearchView() {
         ) : hits.length ? (
           <ul class="hits">
             {hits.map((hit, n) => (
-              <HitRow key={n} hit={hit} words={words} />
+              <HitRow key={n} hit={hit} />
             ))}
           </ul>
         ) : (
@@ -129,7 +146,7 @@ export function SearchView() {
             No message has all of these words.
           </Empty>
         )}
-        {data?.partial && <p class="soft pad">Not everything was looked at yet: the index is still being made.</p>}
+        {data?.partial && <p class="soft pad">Not everything was looked at: the index is not complete, or the search took too long.</p>}
         {next && (
           <p class="pad">
             <button type="button" onClick={readMore}>

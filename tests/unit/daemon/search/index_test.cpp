@@ -15,7 +15,6 @@
 #include "daemon/search/file.hpp"
 #include "daemon/search/finder.hpp"
 #include "daemon/search/schema.hpp"
-#include "store/utf8.hpp"
 #include "tests/unit/temp_dir.hpp"
 
 using namespace sessiond;
@@ -49,11 +48,11 @@ struct Made {
     index->documents().changed(there);
     return there;
   }
-  Found look(std::string_view words, std::size_t limit = 1000, std::optional<std::int64_t> before = {}) const {
+  Found look(std::string_view words, std::size_t limit = 1000, std::optional<Place> from = {}) const {
     Asked asked{.words = *Words::parse(words), .archived = Archived::any, .limit = limit};
     asked.sees = [this](auto, std::string_view key, auto) { return key.starts_with(prefix); };
     const std::atomic<bool> stop{false};
-    return find(path, grams, asked, {}, before, std::chrono::steady_clock::time_point::max(), stop);
+    return find(path, grams, asked, from, std::chrono::steady_clock::time_point::max(), stop);
   }
   std::vector<std::uint64_t> seqs(std::string_view words) const {
     std::vector<std::uint64_t> all;
@@ -136,12 +135,12 @@ TEST_CASE("a look that sees few documents finds what is in them, newest first, p
   for (const char* words : {"needle", "in", "\"needle in it\"", "a"}) {
     CAPTURE(words);
     Seqs seqs;
-    std::optional<std::int64_t> before;
-    for (Found page;; before = page.next) {
-      page = made.look(words, 7, before);
+    std::optional<Place> from;
+    for (Found page;; from = page.next) {
+      page = made.look(words, 7, from);
       for (const Hit& hit : page.hits) {
         CHECK(hit.key.starts_with("mine"));
-        if (hit.text.contains("needle")) seqs.push_back(hit.seq);
+        if (hit.seq % 4 == 3) seqs.push_back(hit.seq);
       }
       CHECK_FALSE(page.partial);
       if (!page.more) break;
@@ -171,12 +170,12 @@ TEST_CASE("messages of one millisecond, of none, and from before the epoch") {
   CHECK(page.more);
   CHECK(page.hits.size() == 100);
   std::set<std::uint64_t> seen;
-  std::optional<std::int64_t> before;
+  std::optional<Place> from;
   for (bool more = true; more;) {
-    const Found next = made.look("moment", 700, before);
+    const Found next = made.look("moment", 700, from);
     for (const Hit& hit : next.hits) CHECK(seen.insert(hit.seq).second);
     more = next.more;
-    before = next.next;
+    from = next.next;
   }
   CHECK(seen.size() == 5002);
 }
@@ -255,6 +254,120 @@ TEST_CASE("texts that are removed are overwritten in the file") {
   CHECK_FALSE(dir.read("i").contains("unforgettable-secret-word"));
 }
 
+TEST_CASE("of purged texts nothing stays: not in the file, not in the WAL, and no gram") {
+  for (const bool between : {false, true}) {  // whether the text was committed before it was purged
+    CAPTURE(between);
+    const TempDir dir;
+    Made made((dir / "i").native());
+    for (std::uint64_t seq = 0; seq < 500; ++seq) made.add(seq, fmt::format("some words {} and more", seq * 7919), 1);
+    made.add(500, "龘靐齉 unforgettable", 1000);  // a gram that shares no beginning with its neighbours
+    if (between) REQUIRE(made.index->commit());
+    made.add(0, "stays", 1000, {"main", "other", "", ""});
+    made.index->remove(made.doc());
+    made.index->note_purge();
+    REQUIRE(made.index->commit());
+    REQUIRE(made.index->empty_wal());
+    CHECK(dir.read("i-wal").empty());
+    CHECK_FALSE(dir.read("i").contains("unforgettable"));
+    made.open();  // the next start goes on
+    REQUIRE(made.index->has_purged_grams());
+    while (made.index->merge_some()) {
+    }
+    CHECK_FALSE(made.index->has_purged_grams());
+    REQUIRE(made.index->empty_wal());
+    CHECK(dir.read("i-wal").empty());
+    CHECK_FALSE(dir.read("i").contains("齉"));
+    CHECK(made.seqs("stays") == Seqs{0});
+  }
+}
+
+TEST_CASE("an index with another measure of texts is not current") {
+  const TempDir dir;
+  Made made((dir / "i").native());
+  made.index.reset();
+  Index other({.path = made.path, .text_bytes = 100}, made.grams);
+  CHECK_FALSE(other.is_current());
+}
+
+TEST_CASE("a place of another index is not gone on from") {
+  const TempDir dir;
+  Made made((dir / "i").native()), other((dir / "o").native());
+  for (Made* one : {&made, &other}) {
+    for (std::uint64_t seq = 0; seq < 3; ++seq) one->add(seq, "needle", 1000);
+    REQUIRE(one->index->commit());
+  }
+  const Found page = made.look("needle", 1);
+  REQUIRE(page.more);
+  CHECK(made.look("needle", 5, page.next).hits.size() == 2);
+  const Found elsewhere = other.look("needle", 5, page.next);
+  CHECK(elsewhere.other_index);
+  CHECK(elsewhere.hits.empty());
+}
+
+TEST_CASE("words of two characters are found among any number of texts, rare and common ones, at a text's end too") {
+  const TempDir dir;
+  Made made((dir / "i").native());
+  constexpr std::uint64_t count = 60'000;
+  for (std::uint64_t seq = 0; seq < count; ++seq) {
+    const bool rare = seq % 20'000 == 5;
+    made.add(seq, rare ? (seq == 5 ? "qz" : "in front 東京") : "the common words", static_cast<std::int64_t>(seq));
+  }
+  REQUIRE(made.index->commit());
+  const auto all = [&](std::string_view words) {
+    const Found found = made.look(words);
+    CHECK_FALSE(found.partial);
+    Seqs seqs;
+    for (const Hit& hit : found.hits) seqs.push_back(hit.seq);
+    return seqs;
+  };
+  CHECK(all("qz") == Seqs{5});
+  CHECK(all("東京") == Seqs{40'005, 20'005});
+  CHECK(all("東京 in") == Seqs{40'005, 20'005});
+  CHECK(all("zq").empty());
+  CHECK(made.look("th", 5).hits.size() == 5);
+  CHECK(made.look("q").partial);  // one character: so many texts are not looked through
+}
+
+TEST_CASE("who said it, when, and in which session narrow a look") {
+  const TempDir dir;
+  Made made((dir / "i").native());
+  const auto add = [&](std::uint64_t seq, std::string_view from, std::int64_t time) {
+    made.index->add(made.doc(), seq,
+                    fmt::format(R"({{"type":"message","role":"user","id":"e{}","timestamp":{},)"
+                                R"("content":"needle","from":{}}})",
+                                seq, time, from));
+  };
+  add(0, R"("U1")", 1000);
+  add(1, R"({"id":"U2","name":"Ada Lovelace","username":"ada"})", 2000);
+  add(2, R"(17)", 3000);
+  made.add(3, "needle", 4000);
+  made.add(0, "needle", 5000, {"main", "other", "", ""});
+  REQUIRE(made.index->commit());
+  const auto seqs = [&](const auto& narrow) {
+    Asked asked{.words = *Words::parse("needle")};
+    asked.sees = [](auto, auto, auto) { return true; };
+    narrow(asked);
+    const std::atomic<bool> stop{false};
+    Seqs found;
+    for (const Hit& hit :
+         find(made.path, made.grams, asked, {}, std::chrono::steady_clock::time_point::max(), stop).hits)
+      found.push_back(hit.seq);
+    return found;
+  };
+  for (const auto& [name, wanted] : std::vector<std::pair<std::string, Seqs>>{{"u1", {0}},
+                                                                              {"U2", {1}},
+                                                                              {"ADA", {1}},
+                                                                              {"ada  lovelace", {1}},
+                                                                              {"Ada Love", {}},
+                                                                              {"17", {}},
+                                                                              {"", {0, 3, 2, 1, 0}}}) {
+    CAPTURE(name);
+    CHECK(seqs([&](Asked& asked) { asked.from = name; }) == wanted);
+  }
+  CHECK(seqs([](Asked& asked) { asked.since = 2000, asked.until = 3000; }) == Seqs{2, 1});
+  CHECK(seqs([](Asked& asked) { asked.key = "other"; }) == Seqs{0});
+}
+
 TEST_CASE("random texts are found as a look through all of them finds them") {
   std::mt19937 random(11);
   const std::vector<std::string> parts{"alpha", "Beta", "日本語", "ab", "ÉT", " ", " ", "x", "needle", "straße"};
@@ -282,11 +395,11 @@ TEST_CASE("random texts are found as a look through all of them finds them") {
     if (!words) continue;
     std::set<std::uint64_t> wanted;
     for (const auto& [seq, text] : texts)
-      if (words->in(store::fold_case(text))) wanted.insert(seq);
+      if (words->in(folded(text))) wanted.insert(seq);
     Asked asked{.words = *words, .limit = 1000};
     asked.sees = [](auto, auto, auto) { return true; };
     const std::atomic<bool> stop{false};
-    const Found found = find(made.path, made.grams, asked, {}, {}, std::chrono::steady_clock::time_point::max(), stop);
+    const Found found = find(made.path, made.grams, asked, {}, std::chrono::steady_clock::time_point::max(), stop);
     std::set<std::uint64_t> seqs;
     for (const Hit& hit : found.hits) seqs.insert(hit.seq);
     CHECK(seqs == wanted);

@@ -20,7 +20,7 @@ namespace {
 bool finds(std::string_view query, std::string_view text) {
   const auto words = Words::parse(query);
   REQUIRE(words.has_value());
-  return words->in(store::fold_case(text));
+  return words->in(folded(text));
 }
 
 }  // namespace
@@ -29,7 +29,10 @@ TEST_CASE("words, phrases and what is syntax nowhere") {
   CHECK(finds("hello world", "World, HELLO"));
   CHECK_FALSE(finds("\"hello world\"", "World, HELLO"));
   CHECK(finds("\"Hello World\"", "oh hello world"));
-  CHECK(finds("\"unended phrase", "an Unended Phrase here"));
+  CHECK(finds("\"a  b\"", "x A\n\t b y"));
+  CHECK(finds("a\u3000b", "b a"));
+  CHECK(finds("\"a\u3000b\"", "A\u00a0B"));
+  CHECK_FALSE(finds("\"a b\"", "ab"));
   CHECK(finds("ell", "hello"));
   CHECK(finds("京", "東京都"));
   CHECK(finds("a\"b c\"", "xx b c a"));
@@ -40,9 +43,36 @@ TEST_CASE("words, phrases and what is syntax nowhere") {
   CHECK_FALSE(finds("OR", "nothing"));
 }
 
-TEST_CASE("what is no query") {
+TEST_CASE("case is folded simply, one code point to one") {
+  for (const auto& [query, text] : std::vector<std::pair<std::string, std::string>>{{"STRAẞE", "straße"},
+                                                                                    {"straße", "STRAẞE"},
+                                                                                    {"ΣΊΣΥΦΟΣ", "σίσυφος"},
+                                                                                    {"σίσυφοσ", "ΣΊΣΥΦΟΣ"},
+                                                                                    {"ſet", "SET"},
+                                                                                    {"ÉCOLE", "école"},
+                                                                                    {"µ", "Μ"},
+                                                                                    {"K", "k"},
+                                                                                    {"ǅ", "ǆ"}}) {
+    CAPTURE(query);
+    CHECK(finds(query, text));
+  }
+  for (const auto& [query, text] : std::vector<std::pair<std::string, std::string>>{
+           {"STRAẞE", "strasse"}, {"straße", "STRASSE"}, {"İ", "i"}, {"ı", "I"}, {"é", "e"}, {"é", "e\u0301"}}) {
+    CAPTURE(query);
+    CHECK_FALSE(finds(query, text));
+  }
+}
+
+TEST_CASE("what is no query is refused with its place") {
+  const auto detail = [](std::string_view query) { return Words::parse(query).error().detail; };
+  CHECK(detail("ab \"c d") == "q: the quote at byte 3 is not closed");
+  CHECK(detail("ab\x07") == "q: has a control character at byte 2");
+  CHECK(detail("é\x7f") == "q: has a control character at byte 2");
+  CHECK(detail("\u0080") == "q: has a control character at byte 0");
+  CHECK(Words::parse("a\u0085b").has_value());  // white space
   for (const std::string& bad : {std::string(), std::string(" \t\n"), std::string("\"\""), std::string("\"\" \"\""),
-                                 std::string(most_query_bytes + 1, 'x'), std::string("a\0b", 3), std::string("\xff")}) {
+                                 std::string(most_query_bytes + 1, 'x'), std::string("a\0b", 3), std::string("\xff"),
+                                 std::string("\" \""), std::string("a\""), std::string("\u3000")}) {
     CAPTURE(bad);
     const auto words = Words::parse(bad);
     REQUIRE_FALSE(words.has_value());
@@ -100,19 +130,40 @@ TEST_CASE("the rarest grams are asked for, quoted, each once, and not more than 
 }
 
 TEST_CASE("a snippet is one line about the first word, whole characters, bounded") {
-  CHECK(Words::parse("word")->snippet("a Word\nb\x01\x7f") == "a Word b  ");
+  CHECK(Words::parse("word")->snippet("a Word\n  b\x01\x7f").text == "a Word b  ");
   const std::string before(400, 'x');
   const std::string long_text = before + " 日本語 " + before;
-  const std::string snippet = Words::parse("本語")->snippet(long_text);
+  const std::string snippet = Words::parse("本語")->snippet(long_text).text;
   CHECK(snippet.contains("日本語"));
   CHECK(snippet.starts_with("…"));
   CHECK(snippet.ends_with("…"));
   CHECK_FALSE(store::invalid_utf8(snippet));
-  CHECK(store::count_code_points(snippet) <= snippet_points + 2);
+  CHECK(store::count_code_points(snippet) <= snippet_points);
   // A text whose folding has other lengths in bytes.
   const std::string odd = "İSTANBUL ÉÉÉ straße needle end";
-  CHECK(Words::parse("needle")->snippet(odd) == odd);
-  CHECK(Words::parse("absent")->snippet("short") == "short");
+  CHECK(Words::parse("needle")->snippet(odd).text == odd);
+  CHECK(Words::parse("absent")->snippet("short").text == "short");
+}
+
+TEST_CASE("a snippet says where its words stand, in code points") {
+  using Ranges = std::vector<Snippet::Range>;
+  const auto ranges = [](std::string_view query, std::string_view text) {
+    return Words::parse(query)->snippet(text).ranges;
+  };
+  CHECK(ranges("word", "a Word, words") == Ranges{{2, 4}, {8, 4}});
+  CHECK(ranges("straße é", "É STRAẞE") == Ranges{{0, 1}, {2, 6}});
+  CHECK(ranges("aa", "xaaaax") == Ranges{{1, 4}});
+  CHECK(ranges("abc bcd", "abcd") == Ranges{{0, 4}});
+  CHECK(ranges("\"a b\"", "a  \n b") == Ranges{{0, 3}});
+  CHECK(ranges("absent", "short").empty());
+  const std::string before(400, 'x');
+  const Snippet cut = Words::parse("本語")->snippet(before + "日本語" + before + "本語");
+  REQUIRE(cut.ranges.size() == 1);
+  std::string_view marked = cut.text;
+  marked.remove_prefix(store::code_points_end(marked, cut.ranges[0].at));
+  CHECK(marked.starts_with("本語"));
+  const Snippet whole = Words::parse('"' + std::string(600, 'y') + '"')->snippet("a" + std::string(600, 'y'));
+  CHECK(whole.ranges == Ranges{{1, snippet_points - 2}});
 }
 
 TEST_CASE("which part of an entry is found") {
@@ -131,6 +182,9 @@ TEST_CASE("which part of an entry is found") {
   CHECK(text(R"({"type":"message","role":"user","content":{"odd":1}})").empty());
   CHECK(text(R"({"type":"message","role":"user"})").empty());
   CHECK(text(R"({"type":"message","role":"user","content":"a\u0000b"})") == "a b");
+  CHECK(text(R"({"type":"custom","customType":"note","data":{"text":"noted","by":"me"}})") == "noted");
+  CHECK(text(R"({"type":"custom","customType":"note","text":"no"})").empty());
+  CHECK(text(R"({"type":"custom","customType":"sessiond.edit","data":{"text":"no"}})").empty());
   const std::string cut = read_message(R"({"type":"message","role":"user","content":"日本語"})", 5).text;
   CHECK(cut == "日");
 }

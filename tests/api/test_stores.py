@@ -92,7 +92,7 @@ class Figures(Case):
     def test_the_defaults_are_in_the_configuration(self):
         defaults = self.daemon.cli("config", "--print-defaults").stdout
         for line in ('"logBytes": 67108864', '"logEntryBytes": 4194304', '"streamBytes": 67108864', '"streamEntryBytes": 262144',
-                     '"maxBytes": 68719476736', '"maxBytes": 4294967296', '"graceMs": 3600000'):
+                     '"maxBytes": 68719476736', '"maxBytes": "unlimited"', '"graceMs": 3600000'):
             self.assertIn(line, defaults)
 
 

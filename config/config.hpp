@@ -272,6 +272,9 @@ struct Config {
   struct Api {
     bool require_if_match = false;
   };
+  struct Mcp {
+    bool enabled = true;
+  };
   struct Log {
     LogLevel level = LogLevel::info;
     LogFormat format = LogFormat::text;
@@ -301,6 +304,7 @@ struct Config {
   Policy policy{};
   Cors cors{};
   Api api{};
+  Mcp mcp{};
   Log log{};
   Audit audit{};
 };

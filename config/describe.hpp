@@ -353,6 +353,8 @@ void describe(Visitor& v, AConfig& c) {
     v.key("timeoutMs", c.store.search.timeout_ms, Between{10, minute},
           "How long a search takes at most; it answers what it found.");
   });
+  v.group("mcp", "POST /mcp: an agent reads its own past by the Model Context Protocol.",
+          [&] { v.key("enabled", c.mcp.enabled, Any{}, "Whether it is served. false: the path is 404."); });
 }
 
 }  // namespace sessiond::config

@@ -27,7 +27,7 @@ MODULES = {
     "policy/context": ["context", "compaction_time"],
     "policy/runs": ["run", "approvals", "entry_of_runs"],
     "policy": ["policy", "entry_fields", "retention", "secrets", "message_scan", "snapshots", "times"],
-    "daemon/api": ["errors", "http", "openapi", "query", "lists", "sessions", "messages", "schemas", "links", "ids", "outside"],
+    "daemon/api": ["errors", "http", "openapi", "query", "lists", "sessions", "messages", "mcp", "schemas", "links", "ids", "outside"],
     "daemon/auth": ["auth", "login", "scope_writes", "session_role", "tickets", "token_life"],
     "daemon/backup": ["backup"],
     "daemon/cli": ["commands", "session_commands", "approvals_command", "portability_commands"],
@@ -37,11 +37,12 @@ MODULES = {
     "daemon/leases": ["run", "deliveries", "hooks"],
     "daemon/ledger": ["durable", "degraded", "ephemeral", "idempotency", "session_life", "session_log", "session_streams", "snapshots"],
     "daemon/maintenance": ["retention", "release", "blobs"],
+    "daemon/mcp": ["mcp"],
     "daemon/runtime": ["limits"],
     "daemon/search": ["search"],
     "daemon/serve": ["spawn", "reload", "clock"],
     "daemon/stream": ["events", "streams", "stream_crowd"],
-    "web": ["openapi"],
+    "web": ["openapi", "mcp"],
 }
 
 

@@ -74,8 +74,20 @@ std::string spoken(std::string_view message) {
   return content ? text_of(*content) : json::string_at(message, "text").value_or("");
 }
 
+// A note is an entry {"type":"custom","customType":"note","data":{"text":"…","by":"…"}}.
+std::optional<std::string> view_note(const EntryFields& fields, std::string_view line, std::string_view id,
+                                     std::uint64_t seq) {
+  if (fields.type != "\"custom\"" || text_at(line, "customType") != "note") return {};
+  const std::string_view data = json::find(line, "data").value_or("{}");
+  const std::string text = text_at(data, "text");
+  if (text.empty()) return {};
+  return fmt::format(R"({{"seq":{},"id":{},"timestamp":{},"role":"note","by":{},"text":{}}})", seq, id,
+                     time_json(fields), json::quote(text_at(data, "by")), json::quote(text));
+}
+
 std::optional<std::string> view_chat(const EntryFields& fields, std::string_view line, std::string_view id,
                                      std::uint64_t seq, const ShownChange* change) {
+  if (fields.shape == EntryShape::other) return view_note(fields, line, id, seq);
   if (fields.shape != EntryShape::nested && fields.shape != EntryShape::flat) return {};
   const std::string_view message = fields.shape == EntryShape::nested ? fields.message : line;
   const std::string role = fields.shape == EntryShape::nested ? json::string_at(message, "role").value_or("")

@@ -79,6 +79,7 @@ void add_maintenance_routes(http::Router& router, Api& api);  // limits of sessi
 void add_lock_routes(http::Router& router, Api& api);         // locks shared with foreign programs
 void add_schema_routes(http::Router& router, Api& api);       // JSON Schemas
 void add_search_routes(http::Router& router, Api& api);       // what was said
+void add_mcp_routes(http::Router& router, Api& api);          // the Model Context Protocol
 void add_login_routes(http::Router& router, Api& api);        // login and logout of browsers
 
 // The sessions that a stream is about.

@@ -1,5 +1,5 @@
-// Files of the repository that the daemon serves, compiled in: web/openapi.json (CMakeLists.txt: assets.cpp.in) and
-// what web/build.mjs made of the dashboard.
+// Files of the repository that the daemon serves, compiled in: web/openapi.json and web/mcp.json (CMakeLists.txt:
+// assets.cpp.in), and what web/build.mjs made of the dashboard.
 #pragma once
 
 #include <span>
@@ -8,6 +8,7 @@
 namespace sessiond::assets {
 
 extern const std::string_view openapi;  // web/openapi.json
+extern const std::string_view mcp;      // web/mcp.json: how agents are told of the tools of POST /mcp
 
 // A file of the dashboard, in each form that a client may accept.
 struct WebFile {

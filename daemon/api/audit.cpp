@@ -29,9 +29,10 @@ constexpr int kept = 4;                          // older files
 
 bool refuses(int status) { return status == 401 || status == 403 || status == 421 || status == 429; }
 
-// Routes that publish something that is not stored, many times a second: they are logged only when refused.
-bool is_ephemeral(const http::Router::Route& route) {
-  return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas");
+// Routes that are logged only when refused. Some publish something that is not stored, many times a second. What POST
+// /mcp does is requests of the API, which are logged by themselves.
+bool is_logged_refused_only(const http::Router::Route& route) {
+  return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas") || route.pattern == "/mcp";
 }
 
 void write_params(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request,
@@ -165,7 +166,8 @@ void AuditLog::reconfigure(Options options) { options_ = std::move(options); }
 
 void AuditLog::record(const http::Request& request, const http::Router::Route* route, const http::Response& response) {
   if (options_.path.empty()) return;
-  const bool write = route != nullptr && !is_safe(request.method) && !(is_ephemeral(*route) && response.status < 400);
+  const bool write =
+      route != nullptr && !is_safe(request.method) && !(is_logged_refused_only(*route) && response.status < 400);
   if (!write && !refuses(response.status)) return;
   if (gathered_.size() > most_gathered) {
     ++dropped_;

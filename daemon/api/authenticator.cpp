@@ -33,6 +33,11 @@ bool is_cross_origin(const http::Request& request, const config::Config& config)
 }
 
 Result<auth::Principal> Authenticator::authenticate(const http::Request& request, auth::Permission wanted) {
+  if (wanted == auth::Permission::mcp) {
+    if (is_cross_origin(request, config_)) return fail(Code::forbidden, "a page of another origin may not ask here");
+    if (request.header("authorization").empty())
+      return fail(Code::unauthorized, "send a token as Authorization: Bearer; nothing else counts here");
+  }
   auto who = identify(request, wanted);
   if (!who) {
     if (who.error().code == Code::unauthorized) return failed(request, std::move(who.error()));

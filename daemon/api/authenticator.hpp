@@ -2,6 +2,8 @@
 // ticket, a bearer token, the uid of a unix socket's peer, a client certificate, a login cookie. Wrong secrets are
 // counted for each address and answered 429 when there are too many (limits.failedLoginsPerMinute); a right secret is
 // accepted from such an address all the same. The requests of a token are counted against limits.requestsPerSecond.
+// Where Permission::mcp is asked for, only a bearer token counts, and a page of another origin is refused with one,
+// too.
 #pragma once
 
 #include <functional>

@@ -71,7 +71,7 @@ void add_routes(http::Router& router, Api& api) {
         add_runner_routes,    add_approval_routes,  add_hook_routes,        add_delivery_routes,    add_policy_routes,
         add_event_routes,     add_ticket_routes,    add_admin_routes,       add_maintenance_routes, add_lock_routes,
         add_login_routes,     add_schema_routes,    add_session_log_routes, add_run_work_routes,    add_blob_routes,
-        add_search_routes,    add_dashboard_routes, add_snapshot_routes})
+        add_search_routes,    add_dashboard_routes, add_snapshot_routes,    add_mcp_routes})
     add(router, api);
   router.show_problems(as_seen);
 }

@@ -12,18 +12,18 @@ namespace {
 // In the order of the enums.
 constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
                                                      "viewer", "metrics",  "session"};
-constexpr std::array<std::string_view, 20> permission_names{
-    "open", "read",  "stream",    "ticket",  "write", "append", "spawn",       "bridge", "send",    "deliver",
-    "run",  "abort", "approvals", "approve", "hook",  "policy", "maintenance", "tokens", "metrics", "self"};
+constexpr std::array<std::string_view, 21> permission_names{
+    "open",  "read",      "stream",  "ticket", "write",  "append",      "spawn",  "bridge",  "send", "deliver", "run",
+    "abort", "approvals", "approve", "hook",   "policy", "maintenance", "tokens", "metrics", "self", "mcp"};
 static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
-static_assert(permission_names.size() == static_cast<std::size_t>(Permission::self) + 1);
+static_assert(permission_names.size() == static_cast<std::size_t>(Permission::mcp) + 1);
 
 using Permissions = std::uint32_t;
 
 constexpr Permissions bit(Permission permission) { return 1U << static_cast<unsigned>(permission); }
 
 constexpr Permissions of(std::initializer_list<Permission> permissions) {
-  Permissions all = bit(Permission::open) | bit(Permission::self);
+  Permissions all = bit(Permission::open) | bit(Permission::self) | bit(Permission::mcp);
   for (const Permission permission : permissions) all |= bit(permission);
   return all;
 }

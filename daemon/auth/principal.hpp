@@ -36,6 +36,7 @@ enum class Permission : std::uint8_t {
   tokens,       // making and revoking tokens
   metrics,      // /metrics
   self,         // whoami: any valid token
+  mcp,          // the Model Context Protocol: any valid token, but as Authorization alone
 };
 std::string_view name(Permission permission);  // for `detail` of a 403
 

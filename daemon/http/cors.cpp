@@ -22,7 +22,7 @@ void add_cors(const Request& request, const std::vector<std::string>& allowed_or
   headers.emplace_back("Access-Control-Allow-Methods", std::string(allow->second));
   headers.emplace_back("Access-Control-Allow-Headers",
                        "Authorization, Content-Type, If-Match, Idempotency-Key, Last-Event-ID, Prefer, Range, "
-                       "Cache-Control, X-Request-Id, Sessiond-Client");
+                       "Cache-Control, X-Request-Id, Sessiond-Client, MCP-Protocol-Version, Mcp-Method, Mcp-Name");
   headers.emplace_back("Access-Control-Max-Age", "600");
 }
 

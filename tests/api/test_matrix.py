@@ -12,7 +12,7 @@ from harness.sse import StreamRefused
 runs = {"release"}
 
 METHODS = ("get", "put", "post", "delete", "patch")
-# Who may do what; beside these `open` is everybody's and `self` every token's.
+# Who may do what; beside these `open` is everybody's, `self` and `mcp` every token's.
 GRANTS = {
     "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "tokens", "metrics"},
     "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "metrics"},
@@ -25,7 +25,7 @@ GRANTS = {
 # Tokens of these roles are limited; others see everything. A granted route may be for tokens that see everything only: a 403 that
 # names no permission.
 LIMITS = {"session": {"agents": ["main"], "key": "agent:main:slack:direct:u1"}}
-KNOWN = {"open", "self"}.union(*GRANTS.values())
+KNOWN = {"open", "self", "mcp"}.union(*GRANTS.values())
 
 
 class Matrix(Case):
@@ -91,7 +91,7 @@ class Matrix(Case):
             forms = [method] + (["HEAD"] if method == "GET" and permission != "stream" else [])
             for form in forms:
                 for role, token in self.tokens.items():
-                    granted = permission in GRANTS[role] or permission in ("open", "self")
+                    granted = permission in GRANTS[role] or permission in ("open", "self", "mcp")
                     self.expect(role, form, path, permission, granted, token)
                 for who, token in self.bad.items():
                     self.expect(who, form, path, permission, True, token, unauthorized=permission != "open")

@@ -163,6 +163,12 @@ class Document(Case):
         named = post("/v1/admin/maintenance", "/v1/admin/maintenance", {"agent": "main", "olderThanMs": 0, "maxDiskBytes": 0}, 200)
         self.assertEqual({row["reason"] for row in named["data"]}, {"age", "disk", "orphan"})
         post("/v1/stream-tickets", "/v1/stream-tickets", None, 201)
+        head = {"MCP-Protocol-Version": "2025-11-25"}
+        for method, params in (("tools/list", {}), ("tools/call", {"name": "get_messages", "arguments": {"key": key}}), ("nosuch", {})):
+            asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            self.check("post", "/mcp", self.api.post("/mcp", asked, headers=head), 200)
+        self.ok(self.api.post(S(key, "main", "messages"), {"type": "custom", "customType": "note", "data": {"text": "n", "by": "t"}}), 201)
+        self.assertEqual(get(one + "/messages", S(key, "main", "messages") + "?view=chat")["data"][-1]["role"], "note")
         self.check("get", "/readyz", self.api.get("/readyz"), 200)
         self.check("get", "/version", self.api.get("/version"), 200)
         self.check("get", "/v1/events", self.api.get("/v1/events?poll=1&waitMs=0", headers={"Accept": "application/json"}), 200)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs real clients of the event stream against a binary: tests/browser/run.py --binary PATH [-k PATTERN] [-v]
 
-Headless Chromium's EventSource, and the npm clients of package.json in node. Prints and exits as tests/api/run.py does.
+Headless Chromium's EventSource, and the npm clients of package.json in node: of event streams, and of POST /mcp. Prints and exits as tests/api/run.py does.
 """
 
 import sys

@@ -85,7 +85,7 @@ TEST_CASE("every key reaches its field") {
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
     "policy": {"secretScan": "warn", "secretScanMessages": "redact"}, "cors": {"allowedOrigins": ["https://a.b:1"]},
     "audit": {"path": null, "maxBytes": 100000},
-    "search": {"enabled": false, "path": "/var/index", "maxBytes": 2000000, "timeoutMs": 500}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}})");
+    "search": {"enabled": false, "path": "/var/index", "maxBytes": 2000000, "timeoutMs": 500}, "api": {"requireIfMatch": true}, "log": {"level": "warn", "format": "json"}, "mcp": {"enabled": false}})");
   REQUIRE(config.has_value());
   Config wanted;
   wanted.state_dir = "/var/lib/sessiond";
@@ -108,6 +108,7 @@ TEST_CASE("every key reaches its field") {
   wanted.store = {
       Config::StoreMode::shared, "{agentId}/s.json", 0, true, 1.0, 600, {21, 20, 2200}, true, {"/keys.json"}};
   wanted.store.search = {.enabled = false, .path = "/var/index", .max_bytes = 2000000, .timeout_ms = 500};
+  wanted.mcp = {false};
   wanted.stream = {1500, 1600, 4096, 10, 7};
   wanted.network = {3};
   wanted.session.dm_scope = Config::DmScope::per_account_channel_peer;

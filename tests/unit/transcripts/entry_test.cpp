@@ -288,6 +288,22 @@ TEST_CASE("chat shows what users and assistants said") {
   CHECK_FALSE(chat("garbage"));
 }
 
+TEST_CASE("chat shows notes") {
+  const auto chat = [](std::string_view line) { return view_entry(line, 2, View::chat); };
+  CHECK(
+      chat(
+          R"({"type":"custom","id":"a","timestamp":"2026-11-21T22:00:00Z","customType":"note","data":{"text":"a\"b","by":"t1"}})") ==
+      R"({"seq":2,"id":"a","timestamp":1795298400000,"role":"note","by":"t1","text":"a\"b"})");
+  CHECK(chat(R"({"type":"custom","id":"a","customType":"note","data":{"text":"x"}})") ==
+        R"({"seq":2,"id":"a","timestamp":null,"role":"note","by":"","text":"x"})");
+  for (const std::string_view other : {R"({"type":"custom","id":"a","customType":"note","data":{"text":""}})",
+                                       R"({"type":"custom","id":"a","customType":"note","data":7})",
+                                       R"({"type":"custom","id":"a","customType":"note"})",
+                                       R"({"type":"custom","id":"a","customType":"other","data":{"text":"x"}})",
+                                       R"({"type":"label","id":"a","customType":"note","data":{"text":"x"}})"})
+    CHECK_FALSE(chat(other));
+}
+
 TEST_CASE("damaged lines are shown, not hidden") {
   const std::vector<std::string> damaged = {"",
                                             "   ",

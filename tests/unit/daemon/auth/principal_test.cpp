@@ -15,7 +15,7 @@ constexpr std::array roles{Role::admin,  Role::operator_, Role::bridge, Role::ru
 constexpr std::array permissions{Permission::open,    Permission::read,   Permission::stream,      Permission::write,
                                  Permission::append,  Permission::spawn,  Permission::bridge,      Permission::send,
                                  Permission::deliver, Permission::policy, Permission::maintenance, Permission::tokens,
-                                 Permission::metrics, Permission::self};
+                                 Permission::metrics, Permission::self,   Permission::mcp};
 
 std::string allowed(Role role) {
   const Principal who{.id = "abcd1234", .role = role};
@@ -30,14 +30,14 @@ std::string allowed(Role role) {
 
 TEST_CASE("what each role may, in full") {
   CHECK(allowed(Role::admin) ==
-        "open read stream write append spawn bridge send deliver policy maintenance tokens metrics self ");
+        "open read stream write append spawn bridge send deliver policy maintenance tokens metrics self mcp ");
   CHECK(allowed(Role::operator_) ==
-        "open read stream write append spawn bridge send deliver policy maintenance metrics self ");
-  CHECK(allowed(Role::bridge) == "open read stream bridge send deliver self ");
-  CHECK(allowed(Role::runner) == "open read stream write append spawn send self ");
-  CHECK(allowed(Role::viewer) == "open read stream self ");
-  CHECK(allowed(Role::metrics) == "open metrics self ");
-  CHECK(allowed(Role::session) == "open read stream append spawn self ");
+        "open read stream write append spawn bridge send deliver policy maintenance metrics self mcp ");
+  CHECK(allowed(Role::bridge) == "open read stream bridge send deliver self mcp ");
+  CHECK(allowed(Role::runner) == "open read stream write append spawn send self mcp ");
+  CHECK(allowed(Role::viewer) == "open read stream self mcp ");
+  CHECK(allowed(Role::metrics) == "open metrics self mcp ");
+  CHECK(allowed(Role::session) == "open read stream append spawn self mcp ");
 }
 
 TEST_CASE("who sees and who answers approvals: by role, or by a permission of the token") {

@@ -14,7 +14,7 @@ namespace sessiond::api {
 // The result, a JSON object; or the reply in which the API refused it.
 using ToolResult = std::expected<std::string, http::Response>;
 
-// What a tool is given, which outlives the call.
+// The parameters of a call to a tool. They outlive the call.
 struct ToolUse {
   const http::Router& router;
   const http::Request& request;  // POST /mcp

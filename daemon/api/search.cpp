@@ -37,7 +37,7 @@ std::string cursor_of(const Api& api, const SearchQuery& query, const search::Pl
   return seal_cursor(api, writer.text());
 }
 
-// What a cursor is for: the question, in any order of its parameters, and the token.
+// Returns what a cursor is bound to: a hash of the token's id and of the question, in any order of its parameters.
 std::string filters_of(const http::Request& request) {
   auto asked = request.query;
   std::erase_if(asked, [](const auto& one) { return one.first == "cursor" || one.first == "limit"; });

@@ -34,7 +34,7 @@ struct PlacedHit {
   std::string transcript{};  // transcripts::transcript_name()
 };
 
-// What is shown of an entry, as GET gives it.
+// The parts of an entry that a hit shows, as GET gives them.
 struct ReadHit {
   std::string id{}, from{};
   std::optional<std::int64_t> time{};
@@ -57,7 +57,7 @@ std::optional<PlacedHit> placed_in_archive(const auth::Principal& principal, con
   return {};
 }
 
-// The same for any hit. Its session may have been archived since by its mark alone, which the index does not know.
+// The same for any hit. Its session may have got or lost the mark of archived ones since: the index is behind.
 std::optional<PlacedHit> placed(const Api& api, const auth::Principal& principal, const search::Asked& asked,
                                 const decide::AgentState& state, const Hit& hit, std::uint64_t position) {
   if (!api.search.is_current(hit, position)) return {};
@@ -114,8 +114,8 @@ class HitReader {
  public:
   HitReader(transcripts::Transcript& transcript, const Readings& readings) : transcript_(transcript), of_(readings) {}
 
-  // Reads the first of some hits, until that is much. Returns what is shown of each. Nothing: the entry is not what the
-  // index says.
+  // Reads the first of these hits, until their entries exceed 1 MiB. Returns what is shown of each that it has read.
+  // Nothing: the entry is not what the index says.
   Result<std::vector<std::optional<ReadHit>>> read(std::span<const std::size_t> hits) {
     const std::string& name = of_.placed[hits.front()].transcript;
     TRY(const std::string header, transcript_.header());
@@ -303,7 +303,7 @@ asio::awaitable<Result<ShownHits>> hits_as_shown(Api& api, const auth::Principal
         break;
       }
       const decide::AgentState* state = state_of(states, hit.agent);
-      // What happened while the entries were read counts, too.
+      // The state may have changed while the entries were read.
       if (state == nullptr || !placed(api, principal, *asked, *state, hit, found.position)) continue;
       if (!of_session && !read) continue;
       const std::string copy_of = read ? copy_of_json(principal, *state, *read) : "";

@@ -22,7 +22,7 @@ struct ShownHit {
 struct ShownHits {
   std::vector<ShownHit> hits{};  // in the order of the index
   bool partial = false;          // an agent or a transcript cannot be read
-  // Rows up to this one (in the index's order, itself included) were not read in time; 0: all were.
+  // The first row that was not read in time: the page ends before it. 0: all were read.
   std::int64_t unread = 0;
 };
 

@@ -67,7 +67,7 @@ struct Terminal {
   }
 };
 
-// Who said something, of an entry or a hit: its author, else its role.
+// Returns who said an entry or a hit: the name of its author, if it has one, and its role.
 std::string speaker_of(std::string_view said) {
   const std::string_view from = json::find(said, "from").value_or("null");
   std::string name = json::as_string(from).value_or("");

@@ -76,7 +76,7 @@ Refusal unknown_tool(const Call& call, std::string_view name);
 
 // --- replies ---
 
-// What tells a client how to use the server.
+// They tell a client what there is. `instructions` says to its model how the tools are used.
 std::string discover_reply(const Call& call, std::string_view instructions);
 std::string initialize_reply(const Call& call, std::string_view instructions);
 std::string ping_reply(const Call& call);

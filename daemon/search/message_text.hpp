@@ -1,5 +1,5 @@
-// What of an entry can be found: the text of messages of users, assistants and tools, results of tools included, and
-// notes. Not what a model thinks, not the arguments of calls, not streams of a session. Pure.
+// Takes the text that is searched out of an entry: of messages of users, assistants and tools, of results of tools, and
+// of notes. What a model thinks, the arguments of calls and streams of a session are not searched. Pure.
 //
 // A note is what an agent or a person wrote down beside the conversation, for no model:
 //   {"type":"custom","customType":"note","data":{"text":"…","by":"…"}}

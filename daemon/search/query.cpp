@@ -10,7 +10,7 @@
 namespace sessiond::search {
 namespace {
 
-// Returns the offset of a control character that is no white space; npos: there is none.
+// Returns the offset of a control character that is not white space; npos: there is none.
 std::size_t control_in(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     const auto byte = static_cast<unsigned char>(text[at]);

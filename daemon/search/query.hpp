@@ -1,6 +1,6 @@
-// What a search asks for: words that must all occur in one text, without regard to case. White space parts words. "…"
-// is a phrase, which may hold spaces; nothing else is syntax. A word is found anywhere in a text, also within another
-// word, so that languages that put no spaces between words can be searched. Pure.
+// The words of a search. All of them must occur in one text, in any case. White space separates words. "…" is a phrase,
+// which may hold spaces; nothing else is syntax. A word is found anywhere in a text, also within another word, so that
+// languages that put no spaces between words can be searched. Pure.
 #pragma once
 
 #include <optional>

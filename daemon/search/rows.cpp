@@ -14,7 +14,7 @@ constexpr std::int64_t ids_of_a_time = 1LL << id_bits;
 constexpr std::int64_t counted_texts = 5'000;
 constexpr std::size_t counted_bytes = 2 << 20;
 
-// What FTS5 is given of a text: its last two code points begin a gram, too.
+// Returns the text for FTS5. With the mark behind it, its last two code points begin a gram, too.
 std::string with_end_mark(std::string compared) { return std::move(compared) + end_mark; }
 
 }  // namespace

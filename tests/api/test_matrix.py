@@ -12,7 +12,7 @@ from harness.sse import StreamRefused
 runs = {"release"}
 
 METHODS = ("get", "put", "post", "delete", "patch")
-# Who may do what; beside these `open` is everybody's, `self` and `mcp` every token's.
+# The permissions of each role. Every token has `self` and `mcp`, too; routes with `open` need no token.
 GRANTS = {
     "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "tokens", "metrics"},
     "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "metrics"},

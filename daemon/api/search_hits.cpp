@@ -72,8 +72,10 @@ std::optional<PlacedHit> placed(const Api& api, const auth::Principal& principal
       (asked.archived == WhichArchived::only) != session.archived_at.has_value())
     return {};
   if (of_session) {
-    const bool is_so = hit.text == (hit.role == search::Role::name ? session.name : session.label);
-    return is_so ? std::optional(PlacedHit{.hit = hit}) : std::nullopt;
+    if (hit.text != (hit.role == search::Role::name ? session.name : session.label)) return {};
+    PlacedHit placed{.hit = hit};
+    placed.hit.session_id = session.session_id;  // a reset keeps the name
+    return placed;
   }
   if (session.session_id != hit.session_id) return {};
   const auto topic = hit.topic.empty() ? std::nullopt : std::optional(hit.topic);

@@ -1,6 +1,7 @@
 #include "daemon/search/feed.hpp"
 
-#include <algorithm>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "daemon/decide/archive_records.hpp"
@@ -18,17 +19,18 @@ constexpr std::size_t journal_bytes = 1 << 20;    // that are read at once
 constexpr std::size_t commit_bytes = 4ULL << 20;  // of texts that wait in memory
 constexpr std::string_view stream_prefix = "stream:";
 
-// The transcript's name that an archive had.
-std::string_view file_before(std::string_view archive) {
-  return archive.substr(0, archive.size() - transcripts::archive_ending(archive).size());
-}
-
-// Tells whether a session may have been made with messages that the journal does not have. Only then it is read:
+// Returns whether a session may have been made with messages that the journal does not have. Only then it is read:
 // reading asks the network thread, which has little time when many sessions are made.
-bool may_have_a_past(std::string_view created) {
+bool may_be_made_with_messages(std::string_view created) {
   const std::string reason = json::string_at(created, "reason").value_or("");
   const bool anew = reason == "inbound" || reason == "spawn" || reason == "api";
   return !anew || json::find(json::find(created, "entry").value_or("{}"), "sessionFile").has_value();
+}
+
+// The same of the transcript that a session has after a reset.
+bool may_be_reset_to_messages(std::string_view reset) {
+  const std::string reason = json::string_at(reset, "reason").value_or("");
+  return reason == "replace" || reason == "import" || reason == "put" || reason == "external";
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ Result<void> Feed::take(const journal::Event& event) {
     case session_created: {
       if (const std::string ending(decide::ending_of(decide::archives_in(event))); !ending.empty())
         for (Doc* doc : index_.documents().of_ending(about.agent, ending)) index_.remove(*doc);
-      if (may_have_a_past(event.data)) return read_session(about.agent, about.key);
+      if (may_be_made_with_messages(event.data)) return read_session(about.agent, about.key);
       name(event);
       return {};
     }
@@ -83,16 +85,20 @@ Result<void> Feed::take(const journal::Event& event) {
     case session_unarchived:
       mark(about, about.type == session_archived);
       return {};
-    case session_reset:
+    case session_reset: {
       name(event);
-      return archive(event, json::string_at(event.data, "previousSessionId").value_or(about.session_id));
+      auto archived = archive(event, json::string_at(event.data, "previousSessionId").value_or(about.session_id));
+      if (may_be_reset_to_messages(event.data)) TRY(read_session(about.agent, about.key));
+      return archived;
+    }
     case context_cleared:
     case topic_deleted:
       return archive(event, about.session_id);
-    case session_deleted:
-      TRY(archive(event, about.session_id));
+    case session_deleted: {
+      auto archived = archive(event, about.session_id);
       forget(about.agent, about.key);
-      return {};
+      return archived;
+    }
     case archive_destroyed: {
       const std::string ending(decide::ending_of(decide::archives_in(event)));
       for (Doc* doc : index_.documents().of_ending(about.agent, ending)) index_.remove(*doc);
@@ -141,42 +147,75 @@ Result<void> Feed::append(const journal::Event& event) {
   }
   const auto number = static_cast<std::uint64_t>(*seq);
   if (about.seq <= doc.scanned_from || number < doc.next_seq) return {};
-  if (number > doc.next_seq) return read_session(about.agent, about.key);
+  if (number > doc.next_seq) {
+    // All is read again: by now the session may have other transcripts, or be gone. Then its archives are read.
+    for (Doc* one : index_.documents().living(about.agent, about.key)) index_.remove(*one);
+    return read_session(about.agent, about.key);
+  }
   index_.add(doc, number, *message);
   return {};
 }
 
-// The transcripts that an event archives or purges leave the session. What was read from the file at the time of the
-// event may be of either transcript, and is read again.
+// The documents of a session but its archives.
+std::vector<Doc*> Feed::of_session(const std::string& agent, const std::string& key) {
+  std::vector<Doc*> docs = index_.documents().living(agent, key);
+  if (Doc* names = index_.documents().find({agent, key, "", std::string(names_doc)})) docs.push_back(names);
+  return docs;
+}
+
+// The transcripts that an event archives or purges leave the session. Archives that are not known by what was read of
+// the session are read: what was read from the file at the time of the event may be of either transcript, and a session
+// that was gone by the time when it was to be read is not known at all.
 Result<void> Feed::archive(const journal::Event& event, const std::string& session_id) {
   const journal::Envelope& about = event.envelope;
-  decide::ArchiveRecord archives = decide::archives_in(event);
-  const std::string ending(decide::ending_of(archives));
+  decide::ArchiveRecord record = decide::archives_in(event);
+  record.session_id = session_id;
+  const std::string ending(decide::ending_of(record));
   const bool purged = json::find(event.data, "purged") == "true";
-  if (purged) index_.note_purge();
-  bool unsure = archives.more > 0;
+  std::map<std::string, std::string> files;  // by topic
+  if (!purged)
+    for (const std::string& file : record.archived_as) files[decide::topic_of(record, file).value_or("")] = file;
+  std::set<std::string> known;
   for (Doc* doc : index_.documents().living(about.agent, about.key)) {
     if (about.topic && doc->name.topic != *about.topic) continue;
-    if (doc->session_id != session_id) continue;      // of a later transcript
-    if (about.seq <= doc->scanned_from && !purged) {  // the files were read after it
-      unsure = true;
-      continue;
-    }
-    const std::string file = store::transcript_file(session_id, doc->name.topic) + ending;
-    const bool named = !purged && std::ranges::find(archives.archived_as, file) != archives.archived_as.end();
-    if (!named || about.seq <= doc->scanned_to) {
-      unsure = unsure || !purged;
+    if (doc->session_id != session_id) continue;              // of a later transcript
+    if (about.seq <= doc->scanned_from && !purged) continue;  // read after it
+    const auto file = files.find(doc->name.topic);
+    if (file == files.end() || about.seq <= doc->scanned_to) {
       index_.remove(*doc);
       continue;
     }
     DocName archived = doc->name;
-    archived.archive = file;
+    archived.archive = file->second;
     index_.rename(*doc, std::move(archived), ending);
+    known.insert(file->second);
   }
-  if (unsure)
-    for (const std::string& file : archives.archived_as)
-      TRY(read_archive(about.agent, {about.key, session_id, about.channel, file}));
-  return {};
+  if (purged) {
+    index_.note_purge();
+    return {};
+  }
+  std::vector<KnownArchive> unknown;
+  for (const auto& [topic, file] : files)
+    if (!known.contains(file)) unknown.push_back({about.key, session_id, about.channel, topic, file});
+  if (record.more > 0) {  // the event does not name them all
+    TRY(const auto all, source_.archives(about.agent));
+    for (const KnownArchive& one : all)
+      if (one.session_id == session_id && one.file.ends_with(ending) && !known.contains(one.file))
+        unknown.push_back(one);
+  }
+  return read_archives(about.agent, unknown);
+}
+
+// Reads all that can be read. Returns the first error.
+Result<void> Feed::read_archives(const std::string& agent, const std::vector<KnownArchive>& archives) {
+  Result<void> result;
+  for (const KnownArchive& archive : archives) {
+    auto read = read_archive(agent, archive);
+    if (read) continue;
+    if (index_.error() || !source_.check_goes_on()) return read;
+    if (result) result = std::move(read);
+  }
+  return result;
 }
 
 void Feed::name(const journal::Event& event) {
@@ -184,7 +223,7 @@ void Feed::name(const journal::Event& event) {
   const bool created = event.envelope.type == journal::EventType::session_created;
   const std::string_view fields = json::find(event.data, created ? "entry" : "set").value_or("{}");
   const auto unset = json::find(event.data, "unset").value_or("[]");
-  for (Doc* doc : index_.documents().living(about.agent, about.key)) {
+  for (Doc* doc : of_session(about.agent, about.key)) {
     if (doc->channel == about.channel) continue;
     doc->channel = about.channel;
     index_.documents().changed(*doc);
@@ -204,13 +243,13 @@ void Feed::name(const journal::Event& event) {
     if (json::as_string(gone) == "archivedAt") mark(about, false);
 }
 
-// Notes whether a session has the mark of archived ones.
+// Notes whether a session has the mark of archived ones. It may get its first name or label later, which have the mark
+// from their document.
 void Feed::mark(const journal::Envelope& about, bool archived) {
   write_names();
-  std::vector<Doc*> docs = index_.documents().living(about.agent, about.key);
-  docs.push_back(index_.documents().find({about.agent, about.key, "", std::string(names_doc)}));
-  for (Doc* doc : docs) {
-    if (doc == nullptr || doc->archived == archived) continue;
+  index_.doc({about.agent, about.key, "", std::string(names_doc)});
+  for (Doc* doc : of_session(about.agent, about.key)) {
+    if (doc->archived == archived) continue;
     doc->archived = archived;
     index_.documents().changed(*doc);
   }
@@ -230,8 +269,7 @@ void Feed::write_names() {
 
 void Feed::forget(const std::string& agent, const std::string& key) {
   for (const Role role : {Role::name, Role::label}) called_.erase({agent, key, role});
-  for (Doc* doc : index_.documents().living(agent, key)) index_.remove(*doc);
-  if (Doc* names = index_.documents().find({agent, key, "", std::string(names_doc)})) index_.remove(*names);
+  for (Doc* doc : of_session(agent, key)) index_.remove(*doc);
 }
 
 Result<void> Feed::read_session(const std::string& agent, const std::string& key) {
@@ -256,7 +294,7 @@ Result<void> Feed::read_session(const std::string& agent, const KnownSession& se
     index_.documents().changed(*doc);
     TRY(read(name, file));
   }
-  if (session.name.empty() && session.label.empty()) return {};
+  if (session.name.empty() && session.label.empty() && !session.archived) return {};
   Doc& names = index_.doc({agent, session.key, "", std::string(names_doc)});
   names.session_id = session.session_id;
   names.channel = session.channel;
@@ -268,10 +306,8 @@ Result<void> Feed::read_session(const std::string& agent, const KnownSession& se
 }
 
 Result<void> Feed::read_archive(const std::string& agent, const KnownArchive& archive) {
-  const std::string topic(
-      store::topic_of_file(archive.session_id, std::string(file_before(archive.file))).value_or(""));
-  if (topic.starts_with(stream_prefix)) return {};
-  const DocName name{agent, archive.key, topic, archive.file};
+  if (archive.topic.starts_with(stream_prefix)) return {};
+  const DocName name{agent, archive.key, archive.topic, archive.file};
   Doc& doc = index_.doc(name);
   doc.session_id = archive.session_id;
   doc.channel = archive.channel;
@@ -320,8 +356,7 @@ Result<void> Feed::read_agent(const std::string& agent) {
     after = sessions->back().key;
   }
   TRY(const auto archives, source_.archives(agent));
-  for (const KnownArchive& archive : archives) TRY(read_archive(agent, archive));
-  return {};
+  return read_archives(agent, archives);
 }
 
 }  // namespace sessiond::search

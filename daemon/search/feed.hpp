@@ -34,12 +34,14 @@ class Feed {
 
   Result<void> take(const journal::Event& event);
   Result<void> append(const journal::Event& event);
+  std::vector<Doc*> of_session(const std::string& agent, const std::string& key);
   Result<void> archive(const journal::Event& event, const std::string& session_id);
   void name(const journal::Event& event);
   void mark(const journal::Envelope& about, bool archived);
   void write_names();
   Result<void> read_session(const std::string& agent, const std::string& key);
   Result<void> read_session(const std::string& agent, const KnownSession& session);
+  Result<void> read_archives(const std::string& agent, const std::vector<KnownArchive>& archives);
   Result<void> read_archive(const std::string& agent, const KnownArchive& archive);
   Result<void> read(const DocName& name, const std::string& file);
   void forget(const std::string& agent, const std::string& key);

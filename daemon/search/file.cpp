@@ -78,6 +78,28 @@ bool IndexFile::is_there() const {
   return ::lstat(path_.c_str(), &status) == 0 && status.st_ino == inode_;
 }
 
+IndexFile::Looks IndexFile::look() const {
+  Looks looks;
+  auto at = looks.begin();
+  for (const char* suffix : {"", "-wal"}) {
+    struct stat status{};
+    Look& one = *at++;
+    if (::lstat(beside(suffix).c_str(), &status) != 0) continue;
+    one = {.inode = status.st_ino,
+           .size = status.st_size,
+           .changed_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+  }
+  return looks;
+}
+
+void IndexFile::note_opened() { opened_ = noted_ = look(); }
+void IndexFile::note() { noted_ = look(); }
+
+bool IndexFile::is_untouched() const {
+  const Looks now = look();
+  return now == noted_ && std::ranges::equal(now, opened_, {}, &Look::inode, &Look::inode);
+}
+
 bool IndexFile::has_room() const {
   std::error_code error;
   const fs::space_info disk = fs::space(path_.parent_path(), error);
@@ -89,8 +111,10 @@ void IndexFile::remove_beside() {
 }
 
 void IndexFile::remove() {
-  if (own_folder_ || is_there() || is_index(path_)) ::unlink(path_.c_str());
-  remove_beside();
+  if (own_folder_ || is_there() || is_index(path_)) {
+    ::unlink(path_.c_str());
+    remove_beside();
+  }
   inode_ = 0;
 }
 

@@ -2,6 +2,7 @@
 // file with the marks of an index is touched. Blocks. The index's thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 
@@ -18,7 +19,13 @@ class IndexFile {
   // Makes the file where there is none, readable by nobody else, and its folder. degraded: something else lies there,
   // or it cannot be made.
   Result<Content> prepare();
-  bool is_there() const;  // it is still the file that prepare() found or made
+  // Notes that the index has opened the files: others in their places are not its own.
+  void note_opened();
+  // Notes how they look: what is changed by now, the index has changed.
+  void note();
+  // Returns whether they are the opened ones and look as they were noted. What others write into them while the index
+  // works may be missed.
+  bool is_untouched() const;
   // Returns whether its disk has more than 256 MiB left, or a quarter of a small one. What is left then is for the
   // store.
   bool has_room() const;
@@ -26,12 +33,24 @@ class IndexFile {
   void remove();
 
  private:
+  // How a file looks from outside.
+  struct Look {
+    std::uint64_t inode = 0;
+    std::int64_t size = 0;
+    std::int64_t changed_ns = 0;
+    bool operator==(const Look&) const = default;
+  };
+  using Looks = std::array<Look, 2>;  // the index, and what is written ahead
+
   std::filesystem::path beside(const char* suffix) const;
+  bool is_there() const;  // it is still the file that prepare() found or made
+  Looks look() const;
   void remove_beside();
 
   std::filesystem::path path_;
   bool own_folder_;
   std::uint64_t inode_ = 0;  // of the file that prepare() saw
+  Looks opened_{}, noted_{};
 };
 
 }  // namespace sessiond::search

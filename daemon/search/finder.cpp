@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t tried_first = 500;
 constexpr std::int64_t most_documents = 20'000;
 constexpr std::int64_t most_noted = 500'000;
-// Where all rows are candidates and a word has two code points: it is common enough to fill a page from so many texts
-// or rows, or its grams are few and are asked for.
+// Where all rows are candidates, since words have one or two code points: these are common enough to fill a page from
+// so many texts or rows, or the grams that begin with them are asked for.
 constexpr std::size_t scanned_first = 2'000;
 constexpr std::size_t tried_scan = 20'000;
 
@@ -94,18 +94,29 @@ class Look {
 class Candidates {
  public:
   Candidates(Connection& connection, const Grams& grams, const Asked& asked, std::int64_t end)
-      : connection_(connection), asked_(asked), match_(grams.choose(asked.words.grams())) {
+      : connection_(connection), grams_(grams), asked_(asked), match_(grams.choose(asked.words.grams())) {
     const std::int64_t until = std::min(asked.until, store::last_time_ms) + 1;
     start(std::min(end, until << id_bits));
   }
 
   bool are_all() const { return match_.empty(); }
-  bool next() { return rows_->next(); }
-  std::int64_t id() const { return rows_->integer(0); }
-  // Goes on before `end` with those that have the words of two code points.
-  void go_by_pairs(std::int64_t end) {
-    match_ = Grams::with_beginnings(asked_.words.pairs());
+  bool next() {
+    if (!ids_) return rows_->next();
+    if (ids_->empty()) return false;
+    id_ = ids_->back();
+    ids_->pop_back();
+    return id_ >= asked_.since << id_bits;
+  }
+  std::int64_t id() const { return ids_ ? id_ : rows_->integer(0); }
+  // Goes on with these, the lowest first, where all are candidates.
+  void go_by_ids(std::vector<std::int64_t> ids) { ids_ = std::move(ids); }
+  // Goes on before `end` with those that have the words of one or two code points. False: there are too many.
+  bool go_by_short_words(std::int64_t end) {
+    match_ = grams_.choose_beginnings(asked_.words.short_words());
+    if (match_.empty()) return false;
+    ids_.reset();
     start(end);
+    return true;
   }
 
  private:
@@ -118,9 +129,12 @@ class Candidates {
   }
 
   Connection& connection_;
+  const Grams& grams_;
   const Asked& asked_;
   std::string match_;
   std::optional<Statement> rows_{};
+  std::optional<std::vector<std::int64_t>> ids_{};
+  std::int64_t id_ = 0;
 };
 
 // Looks at the clock after some work on texts, which SQLite does not count. One text is always looked at, so that a
@@ -179,10 +193,12 @@ Found find(const std::string& path, const Grams& grams, const Asked& asked, cons
     const Seen& doc = look.doc(row.integer(0));
     if (!doc.shown) ++hidden;
     ++tried;
-    if (tried == tried_first && hidden > tried / 2) shown = look.rows_below(id);
-    if (candidates.are_all() && !asked.words.pairs().empty() && (scanned == scanned_first || tried == tried_scan) &&
-        (!shown || shown->size() > most_scanned)) {
-      candidates.go_by_pairs(id + 1);
+    if (tried == tried_first && hidden > tried / 2) {
+      shown = look.rows_below(id);
+      if (shown && candidates.are_all()) candidates.go_by_ids(*shown);
+    }
+    const bool is_long_scan = candidates.are_all() && (scanned == scanned_first || tried == tried_scan);
+    if (is_long_scan && candidates.go_by_short_words(id + 1)) {
       scanned = 0;
       continue;
     }

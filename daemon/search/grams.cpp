@@ -14,6 +14,7 @@ constexpr std::size_t most_asked = 8;
 constexpr double steps_of_a_text = 100;
 // Grams of one word come together, so one more leaves at least this share of the texts.
 constexpr double least_left = 0.1;
+constexpr double most_share = 0.1;  // of the texts, where a word has one code point
 
 std::size_t place(std::string_view gram) { return std::hash<std::string_view>{}(gram) & 0xFFFF; }
 
@@ -43,18 +44,24 @@ std::vector<std::string_view> grams_of(std::string_view folded) {
 
 void Grams::count(std::string_view folded) {
   for (const std::string_view gram : grams_of(folded)) counts_[place(gram)].fetch_add(1, std::memory_order_relaxed);
+  for (std::string_view rest = folded; !rest.empty();) {
+    const std::size_t one = store::code_points_end(rest, 1);
+    for (const std::size_t end : {one, one + store::code_points_end(rest.substr(one), 1)})
+      beginnings_[place(rest.substr(0, end))].fetch_add(1, std::memory_order_relaxed);
+    rest.remove_prefix(one);
+  }
   texts_.fetch_add(1, std::memory_order_relaxed);
 }
 
-double Grams::share(std::string_view gram) const {
-  const double count = counts_[place(gram)].load(std::memory_order_relaxed);
+double Grams::share(const Counts& counts, std::string_view part) const {
+  const double count = counts[place(part)].load(std::memory_order_relaxed);
   return std::min(1.0, (count + 1) / (texts_.load(std::memory_order_relaxed) + 20.0));
 }
 
 std::string Grams::choose(const std::vector<std::string>& grams) const {
   std::vector<std::pair<double, std::string_view>> rarest;
   rarest.reserve(grams.size());
-  for (const std::string& gram : grams) rarest.emplace_back(share(gram), gram);
+  for (const std::string& gram : grams) rarest.emplace_back(share(counts_, gram), gram);
   std::ranges::sort(rarest);
   const auto same = std::ranges::unique(rarest);
   rarest.erase(same.begin(), same.end());
@@ -71,9 +78,12 @@ std::string Grams::choose(const std::vector<std::string>& grams) const {
   return asked;
 }
 
-std::string Grams::with_beginnings(const std::vector<std::string>& beginnings) {
+std::string Grams::choose_beginnings(const std::vector<std::string>& words) const {
   std::string asked;
-  for (const std::string_view beginning : beginnings) asked += (asked.empty() ? "" : " ") + quoted(beginning) + '*';
+  for (const std::string_view word : words) {
+    if (store::count_code_points(word) == 1 && share(beginnings_, word) > most_share) continue;
+    asked += (asked.empty() ? "" : " ") + quoted(word) + '*';
+  }
   return asked;
 }
 

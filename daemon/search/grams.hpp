@@ -15,9 +15,9 @@
 
 namespace sessiond::search {
 
-// Stands behind each text in FTS5, so that each two neighbouring code points begin a gram: a word of two code points is
-// found by the grams that begin with it.
-inline constexpr char end_mark = '\x03';
+// Stands behind each text in FTS5, so that each code point begins a gram: a word of one or two code points is found by
+// the grams that begin with it.
+inline constexpr std::string_view end_marks = "\x03\x03";
 
 // Returns the grams of a text that folded() has folded, in order, with those that come again. They are parts of it.
 std::vector<std::string_view> grams_of(std::string_view folded);
@@ -33,13 +33,15 @@ class Grams {
   void count(std::string_view folded);
   // Returns what FTS5 is asked for: the rarest of `grams`, quoted and joined by spaces. "" of none.
   std::string choose(const std::vector<std::string>& grams) const;
-  // The same for texts that have, for each of `beginnings`, a gram that begins with it.
-  static std::string with_beginnings(const std::vector<std::string>& beginnings);
+  // Returns the same for words of one or two code points: that a gram begins with them. Those of one that many texts
+  // have are left out: all grams that begin with them would be gathered. "" if none remains.
+  std::string choose_beginnings(const std::vector<std::string>& words) const;
 
  private:
-  double share(std::string_view gram) const;  // of texts that have it
+  using Counts = std::array<std::atomic<std::uint32_t>, 1 << 16>;
+  double share(const Counts& counts, std::string_view part) const;  // of texts that have it
 
-  std::array<std::atomic<std::uint32_t>, 1 << 16> counts_{};
+  Counts counts_{}, beginnings_{};  // of grams; of each code point, alone and with the next one
   std::atomic<std::uint32_t> texts_{0};
 };
 

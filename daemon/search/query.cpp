@@ -63,7 +63,7 @@ Result<Words> Words::parse(std::string_view query) {
     return fail(Code::bad_request, fmt::format("q: has {} words; at most {}", words.words_.size(), most_words));
   for (const std::string& word : words.words_) {
     for (const std::string_view gram : grams_of(word)) words.grams_.emplace_back(gram);
-    if (store::count_code_points(word) == 2) words.pairs_.push_back(word);
+    if (store::count_code_points(word) <= 2) words.short_words_.push_back(word);
   }
   return words;
 }

@@ -39,8 +39,8 @@ class Words {
   bool in(std::string_view text) const;
   // The words' grams, all of which a text must have. Empty: no word has three code points.
   const std::vector<std::string>& grams() const { return grams_; }
-  // The words of two code points. A text that has one has a gram that begins with it (grams.hpp).
-  const std::vector<std::string>& pairs() const { return pairs_; }
+  // The words of one or two code points. A text that has one has a gram that begins with it (grams.hpp).
+  const std::vector<std::string>& short_words() const { return short_words_; }
   // The part of a text about the first word.
   Snippet snippet(std::string_view text) const;
 
@@ -48,7 +48,7 @@ class Words {
   std::vector<Snippet::Range> ranges_in(std::string_view text, std::size_t offset) const;
 
   std::vector<std::string> words_{};  // folded
-  std::vector<std::string> grams_{}, pairs_{};
+  std::vector<std::string> grams_{}, short_words_{};
 };
 
 }  // namespace sessiond::search

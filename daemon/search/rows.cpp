@@ -15,7 +15,7 @@ constexpr std::int64_t counted_texts = 5'000;
 constexpr std::size_t counted_bytes = 2 << 20;
 
 // Returns the text for FTS5. With the mark behind it, its last two code points begin a gram, too.
-std::string with_end_mark(std::string compared) { return std::move(compared) + end_mark; }
+std::string with_end_marks(std::string compared) { return std::move(compared.append(end_marks)); }
 
 }  // namespace
 
@@ -73,7 +73,7 @@ void Rows::insert(const Row& row) {
   row_.run();
   text_.bind(1, row.id).bind(2, row.entry).bind(3, row.author).bind(4, row.text).run();
   const std::string compared = folded(row.text);
-  const std::string marked = with_end_mark(compared);
+  const std::string marked = with_end_marks(compared);
   found_.bind(1, row.id).bind(2, marked).run();
   grams_.count(compared);
   ++count_;
@@ -119,7 +119,7 @@ std::optional<Row> Rows::find(std::int64_t doc, std::int64_t first_seq, std::int
 }
 
 void Rows::remove(const Row& row) {
-  const std::string marked = with_end_mark(folded(row.text));
+  const std::string marked = with_end_marks(folded(row.text));
   remove_found_.bind(1, row.id).bind(2, marked).run();
   remove_row_.bind(1, row.id).run();
   remove_text_.bind(1, row.id).run();
@@ -139,7 +139,7 @@ void Rows::remove_all(std::int64_t doc) {
   of_doc_.bind(1, doc);
   while (of_doc_.next()) {
     ids.push_back(of_doc_.integer(0));
-    const std::string marked = with_end_mark(folded(of_doc_.text(1)));
+    const std::string marked = with_end_marks(folded(of_doc_.text(1)));
     remove_found_.bind(1, ids.back()).bind(2, marked).run();
   }
   of_doc_.reset();

@@ -20,7 +20,7 @@
 
 namespace sessiond::search {
 
-inline constexpr std::int64_t schema_version = 5;
+inline constexpr std::int64_t schema_version = 6;
 inline constexpr std::uint32_t application_id = 0x73647378;  // "sdsx": tells our file from any other database
 inline constexpr int id_bits = 12;
 inline constexpr std::string_view names_doc = "names";

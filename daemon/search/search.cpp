@@ -45,7 +45,7 @@ bool takes_away(journal::EventType type) {
 
 Search::Search(ledger::Ledger& ledger, SearchOptions options)
     : ledger_(ledger), options_(std::move(options)), source_(ledger, stop_), file_(options_.path, options_.own_folder) {
-  name_ = options_.in_memory ? in_memory_name() : options_.path;
+  name_ = std::make_shared<const std::string>(options_.in_memory ? in_memory_name() : options_.path);
   status_.enabled = options_.enabled;
 }
 
@@ -116,15 +116,19 @@ Result<std::shared_ptr<void>> Search::begin_search() {
 
 asio::awaitable<Found> Search::find(std::shared_ptr<const Asked> asked, std::optional<Place> from,
                                     std::chrono::steady_clock::time_point deadline) {
-  Found found = co_await runtime::run_on(threads_.get_executor(), [this, asked, from, deadline] {
-    return search::find(name(), grams_, *asked, from, deadline, stop_);
+  co_return co_await runtime::run_on(threads_.get_executor(), [this, asked, from, deadline] {
+    const auto name = name_for_look(deadline);  // held as long as it looks
+    if (name == nullptr) return Found{.partial = true};
+    Found looked = search::find(*name, grams_, *asked, from, deadline, stop_);
+    if (looked.damaged) damaged_ = true;
+    return looked;
   });
-  if (found.damaged) damaged_ = true;
-  co_return found;
 }
 
-std::string Search::name() const {
-  const std::scoped_lock lock(mutex_);
+// Waits while an index is being opened. Null: for too long.
+std::shared_ptr<const std::string> Search::name_for_look(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_until(lock, deadline, [this] { return name_ != nullptr || stop_; });
   return name_;
 }
 
@@ -151,15 +155,38 @@ void Search::pause(milliseconds time) {
 void Search::discard(const std::string& why, std::int64_t floor) {
   log::warn("search_index_discarded", {{"path", options_.path}, {"why", why}});
   floor_ = floor;
-  if (options_.in_memory) {
+  if (!options_.in_memory) file_.remove();
+}
+
+// Lets no look begin until open_to_looks(), and waits for those under way. Who closes a file last removes SQLite's
+// files beside it by their names, and by then these may belong to another index.
+void Search::close_to_looks() {
+  std::shared_ptr<const std::string> before;
+  {
     const std::scoped_lock lock(mutex_);
-    name_ = in_memory_name();
-    return;
+    before = std::exchange(name_, nullptr);
   }
-  file_.remove();
+  while (before.use_count() > 1 && !stop_) pause(milliseconds(1));
+  damaged_ = false;
+}
+
+void Search::open_to_looks(const std::string& name) {
+  {
+    const std::scoped_lock lock(mutex_);
+    name_ = std::make_shared<const std::string>(name);
+  }
+  wake_.notify_all();
 }
 
 std::unique_ptr<Index> Search::open() {
+  const std::string name = options_.in_memory ? in_memory_name() : options_.path;
+  close_to_looks();
+  auto index = open(name);
+  open_to_looks(name);  // without an index there may be the file of one
+  return index;
+}
+
+std::unique_ptr<Index> Search::open(const std::string& name) {
   const std::string epoch = source_.journal().epoch();
   bool empty = true;
   if (!options_.in_memory) {
@@ -171,7 +198,7 @@ std::unique_ptr<Index> Search::open() {
     empty = *prepared == IndexFile::Content::none;
   }
   auto index =
-      std::make_unique<Index>(Index::Options{.path = name_, .text_bytes = options_.text_bytes, .stop = &stop_}, grams_);
+      std::make_unique<Index>(Index::Options{.path = name, .text_bytes = options_.text_bytes, .stop = &stop_}, grams_);
   const bool current = index->is_current();
   const Position position = current ? index->position() : Position{};
   if (index->error() && !index->error()->is_damage()) {
@@ -195,39 +222,51 @@ std::unique_ptr<Index> Search::open() {
   return index;
 }
 
-bool Search::waits_for_room() {
+bool Search::lacks_room() {
   if (options_.in_memory || file_.has_room()) return false;
   say("its disk has little room left, which is for the sessions: make room, or set search.path");
-  pause(trouble);
   return true;
 }
 
+// Works for a while. False: the index is to be opened again.
 bool Search::round(Index& index) {
   if (damaged_.exchange(false)) {
     discard("it is damaged");
     return false;
   }
+  if (!options_.in_memory && !file_.is_untouched()) {
+    discard("its files were removed or changed by another program");
+    return false;
+  }
+  const Step step = work(index);
+  file_.note();
+  if (step.rest > milliseconds(0)) pause(step.rest);
+  return step.goes_on;
+}
+
+Search::Step Search::work(Index& index) {
   Feed feed(index, source_);
-  const auto fail_of = [&](const Problem& problem) {
+  const auto fail_of = [&](const Problem& problem) -> Step {
     const auto error = index.error();
     index.rollback();
-    if (stop_) return false;
+    if (stop_) return {.goes_on = false};
     reading_.at = index.position().seq;
     if (error && error->is_damage()) {
       discard(error->text);
-      return false;
+      return {.goes_on = false};
     }
     if (!error && problem.code == Code::bad_cursor) {
       discard(problem.detail);
-      return false;
+      return {.goes_on = false};
     }
     say(error ? error->text : problem.detail);
-    pause(trouble);
-    return !error || !error->is_full();  // to close it gives back what is written ahead
+    return {.goes_on = !error || !error->is_full(), .rest = trouble};  // to close it gives back what is written ahead
   };
+  const Problem unwritten{.code = Code::draining, .detail = "it cannot be written"};
   const bool behind = reading_.at < source_.journal().head();
-  if (behind || !reading_.whole) {
-    if (waits_for_room()) return true;
+  const bool has_work = behind || !reading_.whole;
+  if (has_work) {
+    if (lacks_room()) return {.rest = trouble};
     if (behind) {
       auto last = feed.follow(reading_.at);
       if (!last) return fail_of(last.error());
@@ -235,15 +274,11 @@ bool Search::round(Index& index) {
     } else if (auto read = read_on(feed, index); !read) {
       return fail_of(read.error());
     }
-    if (!index.commit()) return fail_of({.code = Code::draining, .detail = "it cannot be written"});
-    if (!note_state(index)) return false;
-  } else {
-    pause(idle);
+    if (!index.commit()) return fail_of(unwritten);
+    if (!note_state(index)) return {.goes_on = false};
   }
-  if (!tidy(index, behind)) return fail_of({.code = Code::draining, .detail = "it cannot be written"});
-  if (options_.in_memory || file_.is_there()) return true;
-  discard("its file was removed or replaced");
-  return false;
+  if (!tidy(index, behind)) return fail_of(unwritten);
+  return {.rest = has_work ? milliseconds(0) : idle};
 }
 
 // Removes what is left of purged texts: those in the WAL at once, grams little by little. False: an error.
@@ -307,12 +342,17 @@ void Search::run() {
   reading_.at_start = source_.journal().head();
   while (!stop_) {
     reading_.unread.clear();
-    const auto index = waits_for_room() ? nullptr : open();
+    if (lacks_room()) {
+      pause(trouble);
+      continue;
+    }
+    const auto index = open();
     if (index == nullptr) {
       pause(idle);
       continue;
     }
     reading_.at = index->position().seq;
+    file_.note_opened();
     if (!note_state(*index)) continue;
     while (!stop_ && round(*index)) {
     }

@@ -68,15 +68,24 @@ class Search {
   const SearchOptions& options() const { return options_; }
 
  private:
+  struct Step {
+    bool goes_on = true;                // false: the index is to be opened again
+    std::chrono::milliseconds rest{0};  // before the next one
+  };
+
   void see_copies(const journal::Event& event);
   void run();
-  bool waits_for_room();     // true: the disk has too little, and some time went by
-  bool round(Index& index);  // false: open it again
+  bool lacks_room();
+  bool round(Index& index);
+  Step work(Index& index);
   Result<void> read_on(Feed& feed, Index& index);
   bool tidy(Index& index, bool busy);
   bool note_state(Index& index);
   std::unique_ptr<Index> open();
-  std::string name() const;
+  std::unique_ptr<Index> open(const std::string& name);
+  void close_to_looks();
+  void open_to_looks(const std::string& name);
+  std::shared_ptr<const std::string> name_for_look(std::chrono::steady_clock::time_point deadline);
   void pause(std::chrono::milliseconds time);
   void say(std::string problem);
   void discard(const std::string& why, std::int64_t floor = 0);
@@ -94,9 +103,9 @@ class Search {
   std::atomic<bool> ended_{true};
   mutable std::mutex mutex_{};
   std::condition_variable wake_{};
-  SearchStatus status_{};   // mutex_
-  std::string name_{};      // mutex_: as SQLite opens the index
-  std::int64_t floor_ = 0;  // of the next index
+  SearchStatus status_{};                      // mutex_
+  std::shared_ptr<const std::string> name_{};  // mutex_: as SQLite opens the index; null: it is being opened
+  std::int64_t floor_ = 0;                     // of the next index
   struct Reading {
     std::uint64_t at = 0;                                        // of the journal
     bool whole = false;                                          // all transcripts were read

@@ -92,7 +92,8 @@ Result<std::vector<KnownArchive>> Source::archives(std::string agent) {
     for (const auto& [order, record] : state.archives.all()) {
       if (record.purged) continue;
       for (const std::string& file : record.archived_as)
-        all.push_back({record.key, record.session_id, record.channel, file});
+        all.push_back(
+            {record.key, record.session_id, record.channel, decide::topic_of(record, file).value_or(""), file});
     }
     return all;
   };
@@ -112,7 +113,14 @@ Result<Source::Lines> Source::lines(std::string agent, std::string file, std::st
     out.copied = transcripts::Origins::read(name, header).copied();
     return out;
   };
-  return ask<Lines>(ledger_.read_transcript(std::move(agent), std::move(file), read));
+  const auto wait_and_read = [read, head = journal().head()](ledger::Ledger& ledger, std::string of,
+                                                             std::string at) -> asio::awaitable<Result<Lines>> {
+    // Until the event that told of the file is durable, the file may still be elsewhere.
+    if (const auto durable = co_await ledger.wait_until_durable(head); !durable)
+      co_return std::unexpected(durable.error());
+    co_return co_await ledger.read_transcript(std::move(of), std::move(at), read);
+  };
+  return ask<Lines>(wait_and_read(ledger_, std::move(agent), std::move(file)));
 }
 
 }  // namespace sessiond::search

@@ -21,7 +21,7 @@ struct KnownSession {
   std::vector<std::pair<std::string, std::string>> files{};  // by topic: "" for its own transcript
 };
 struct KnownArchive {
-  std::string key{}, session_id{}, channel{}, file{};
+  std::string key{}, session_id{}, channel{}, topic{}, file{};  // topic: "" of its session's own transcript
 };
 
 class Source {

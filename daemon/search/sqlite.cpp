@@ -4,13 +4,15 @@
 #include <sqlite3.h>
 
 #include <limits>
+#include <thread>
 
 #include "daemon/search/tokenizer.hpp"
 
 namespace sessiond::search {
 namespace {
 
-constexpr int busy_ms = 5'000;
+constexpr std::chrono::milliseconds busy_pause{5};
+constexpr int most_busy_pauses = 1'000;
 constexpr int steps_between_looks = 2'000;  // instructions of SQLite's machine: some ten microseconds
 
 }  // namespace
@@ -71,7 +73,10 @@ std::string_view Statement::text(int column) const {
           static_cast<std::size_t>(::sqlite3_column_bytes(statement_.get(), column))};
 }
 
-bool DatabaseError::is_corrupt() const { return (code & 0xFF) == SQLITE_CORRUPT || (code & 0xFF) == SQLITE_NOTADB; }
+bool DatabaseError::is_corrupt() const {
+  // A short read: somebody has cut a file.
+  return (code & 0xFF) == SQLITE_CORRUPT || (code & 0xFF) == SQLITE_NOTADB || code == SQLITE_IOERR_SHORT_READ;
+}
 bool DatabaseError::is_damage() const {
   const int base = code & 0xFF;
   return is_corrupt() || base == SQLITE_SCHEMA || base == SQLITE_ERROR || base == SQLITE_CONSTRAINT ||
@@ -84,13 +89,15 @@ Connection::Connection(const std::string& path, Use use) {
   sqlite3* opened = nullptr;
   const int flags = (use == Use::write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE) |
                     SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
-  const int code = ::sqlite3_open_v2(path.c_str(), &opened, flags, nullptr);
+  // Other processes are locked out. What connections share is then in this one's memory, and not in a file whose loss
+  // would end the process. A name in memory says by which other way it is opened.
+  const int code = ::sqlite3_open_v2(path.c_str(), &opened, flags, "unix-excl");
   database_.reset(opened);
   if (code != SQLITE_OK) {
     note_error();
     return;
   }
-  ::sqlite3_busy_timeout(opened, busy_ms);
+  ::sqlite3_busy_handler(opened, on_busy, this);
   ::sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   ::sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   if (add_tokenizer(opened) != SQLITE_OK) note_error();
@@ -127,6 +134,13 @@ int Connection::on_progress(void* self) {
   const auto& connection = *static_cast<const Connection*>(self);
   if (connection.stop_ != nullptr && connection.stop_->load(std::memory_order_relaxed)) return 1;
   return std::chrono::steady_clock::now() > connection.deadline_ ? 1 : 0;
+}
+
+// Another process, or in memory another connection, has a lock.
+int Connection::on_busy(void* self, int pauses) {
+  if (pauses >= most_busy_pauses || on_progress(self) != 0) return 0;
+  std::this_thread::sleep_for(busy_pause);
+  return 1;
 }
 
 bool Connection::good() {

@@ -86,6 +86,7 @@ class Connection {
   };
   void note_error();
   static int on_progress(void* self);
+  static int on_busy(void* self, int pauses);
 
   std::unique_ptr<sqlite3, Close> database_{};
   std::optional<DatabaseError> error_{};

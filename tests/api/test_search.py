@@ -65,6 +65,25 @@ class Search(SearchCase):
         self.ok(self.api.delete(S(self.key)), 204)
         self.assertEqual(self.hits(self.word), [])
 
+    def test_names_that_an_archived_session_gets_and_one_keeps_over_a_reset(self):
+        self.make()
+        self.ok(self.api.post(S(self.key, "main", "archive"), {}), 200)
+        self.ok(self.api.patch(S(self.key), {"label": self.word}), 200)
+        self.finds(self.word, [(self.key, None)], archived="true")
+        self.assertEqual(self.hits(self.word), [])
+        self.ok(self.api.post(S(self.key, "main", "unarchive"), {}), 200)
+        self.finds(self.word, [(self.key, None)])
+        after = self.ok(self.api.post(S(self.key, "main", "reset"), {}), 200)["sessionId"]
+        self.finds(self.word, [(self.key, None)])
+        self.assertEqual([hit["sessionId"] for hit in self.page(self.word)["data"]], [after])
+
+    def test_a_transcript_that_was_put_is_found_without_another_message(self):
+        self.make()
+        self.say(f"{self.word} old")
+        self.ok(self.api.put(S(self.key, "main", "transcript"), {"entries": [{"role": "user", "text": f"{self.word} new"}], "expectedSeq": 1}), 200)
+        self.finds(self.word, [(self.key, 0)])
+        self.finds(self.word, [(self.key, 0), (self.key, 0)], archived="any")
+
     def test_a_name_that_changes_often(self):
         """The last label of many is found, and none of a session that was deleted and made again in the same moment."""
         for life in range(3):
@@ -343,7 +362,7 @@ class TheIndex(Case):
 
     def test_a_folder_in_its_place_while_serving(self):
         self.finds("needle", [0])
-        for name in ("-wal", "-shm", ""):
+        for name in ("-wal", ""):
             os.unlink(str(self.file) + name)
         self.file.mkdir()
         eventually(lambda: "sessiond_search_working 0" in self.api2.get("/metrics").raw.decode() or None, timeout=20)

@@ -3,14 +3,17 @@
 
     tests/bench/search.py [--daemon PATH] [--messages 1000000] [--searches 2000] [--rate 10000] [--seconds 20] [--check]
 
-Messages of 8 to 30 words of a vocabulary of 30 000, used as words of a language are (Zipf), go into 400 sessions of 4 agents. Then one
-client asks for first pages of 20: of words by how common they are, of two words, of phrases, of parts of words, of two characters, of words
-that do not occur, with and without a token that sees one session in 40; and for 20 pages of common words, one behind the other. Then messages are appended at an even rate (in lists of 20), and 4 times a second one
-of them is looked for until it is found. At last the index's file is removed beside searches, which must all be answered.
+Messages of 8 to 30 words of a vocabulary of 30 000, used as words of a language are (Zipf), go into 400 sessions of 4 agents. By turns they are
+like English, like German (capitals, umlauts), like Japanese (no spaces), and like code. Then one client asks for first pages of 20: of words by
+how common they are, of two words, of phrases, of parts of words, of two characters, of words that do not occur, with and without a token that
+sees one session in 40; and for 20 pages of common words, one behind the other. Then messages are appended at an even rate (in lists of 20), and
+4 times a second one of them is looked for until it is found. At last the index's file is removed beside searches, which must all be answered,
+and beside small GETs of a session.
 """
 
 import argparse
 import http.client
+import itertools
 import json
 import os
 import random
@@ -60,19 +63,40 @@ class Session:
 
 
 class Words:
+    """Lines of four made-up languages."""
+
     def __init__(self):
-        chance = random.Random(5)
+        chance = self.chance = random.Random(5)
         syllables = [a + b for a in "bcdfghklmnprstvwz" for b in ("a", "e", "i", "o", "u", "an", "er", "ing", "st")]
         self.all = list(dict.fromkeys("".join(chance.choice(syllables) for _ in range(chance.randint(1, 4))) for _ in range(40_000)))[:30_000]
-        self.weights = [1 / (rank + 3) for rank in range(len(self.all))]
-        self.pool, self.at, self.chance = [], 0, chance
+        changed = str.maketrans("aou", "äöü")
+        german = [(word.capitalize() if n % 3 == 0 else word).translate(changed if n % 5 == 0 else {}) for n, word in enumerate(self.all)]
+        kana, kanji = [chr(one) for one in range(0x3042, 0x3094)], [chr(one) for one in range(0x4E00, 0x4E00 + 2_500)]
+        japanese = ["".join(chance.choices(kana if n % 2 else kanji, k=chance.randint(1, 3))) for n in range(len(self.all))]
+        code = [f"{word}_{self.all[-n]}(" if n % 3 == 0 else f"{word}::{word[:2]};" if n % 3 == 1 else f"{word} = 0x{n:x};" for n, word in enumerate(self.all)]
+        self.languages = [(self.all, " "), (german, " "), (japanese, ""), (code, " ")]
+        self.weights = list(itertools.accumulate(1 / (rank + 3) for rank in range(len(self.all))))
+        self.pools = [[] for _ in self.languages]
+        self.turn = 0
 
     def text(self):
-        count = self.chance.randint(8, 30)
-        if self.at + count > len(self.pool):
-            self.pool, self.at = self.chance.choices(self.all, self.weights, k=200_000), 0
-        self.at += count
-        return " ".join(self.pool[self.at - count:self.at])
+        self.turn = (self.turn + 1) % len(self.languages)
+        words, between = self.languages[self.turn]
+        count, pool = self.chance.randint(8, 30), self.pools[self.turn]
+        if count > len(pool):
+            pool[:] = self.chance.choices(words, cum_weights=self.weights, k=100_000)
+        line = between.join(pool[-count:])
+        del pool[-count:]
+        return line
+
+    def some(self, line, count):
+        """Words of a line, one behind the other; of a line without spaces: characters."""
+        words = line.split()
+        if len(words) > 1:
+            at = self.chance.randrange(max(1, len(words) - count))
+            return words[at:at + count]
+        at = self.chance.randrange(max(1, len(line) - 3 * count))
+        return [line[at + 3 * n:at + 3 * n + 3] for n in range(count)]
 
 
 def key_of(number):
@@ -122,15 +146,20 @@ def quantile(times, q):
 
 def first_pages(sessions, words, texts, options):
     chance = random.Random(6)
+    pick, any_language = chance.choice, lambda: chance.choice(words.languages)[0]
+
+    def phrase(line):
+        return ("" if " " not in line else " ").join(words.some(line, 3))
+
     kinds = {
-        "one of the 100 commonest words": lambda: chance.choice(words.all[:100]),
-        "one of the 3 000 commonest": lambda: chance.choice(words.all[100:3_000]),
-        "any other word": lambda: chance.choice(words.all[3_000:]),
-        "two words of one message": lambda: " ".join(chance.sample(chance.choice(texts).split(), 2)),
-        "a phrase of three words": lambda: '"' + " ".join(chance.choice(texts).split()[2:5]) + '"',
-        "the middle of a word": lambda: (chance.choice([w for w in chance.choice(texts).split() if len(w) > 5] or ["binder"]))[1:-1],
-        "two characters": lambda: chance.choice(chance.choice(texts).split())[:2],
-        "no word at all": lambda: "q" + chance.choice(words.all[3_000:])[::-1] + "xq",
+        "one of the 100 commonest words": lambda: pick(any_language()[:100]),
+        "one of the 3 000 commonest": lambda: pick(any_language()[100:3_000]),
+        "any other word": lambda: pick(any_language()[3_000:]),
+        "two words of one message": lambda: " ".join(words.some(pick(texts), 2)),
+        "a phrase of three words": lambda: '"' + phrase(pick(texts)) + '"',
+        "the middle of a word": lambda: pick([w for w in pick(texts).split() if len(w) > 5] or ["binder"])[1:-1],
+        "two characters": lambda: words.some(pick(texts), 1)[0][:2],
+        "no word at all": lambda: "q" + pick(words.all[3_000:])[::-1] + "xq",
     }
     rows, every = [], []
     for who, session in sessions.items():
@@ -149,7 +178,7 @@ def first_pages(sessions, words, texts, options):
 def deep_pages(session, words):
     """The times of 20 pages, one behind the other, of common words."""
     times = []
-    for word in words.all[:100:10]:
+    for word in [language[rank] for language, _ in words.languages for rank in (0, 30, 90)]:
         cursor = None
         for _ in range(20):
             begun = time.perf_counter()
@@ -200,7 +229,18 @@ def anew(daemon, session, words, rows):
     """Removes the file beside searches. Returns the seconds until all is found again, and what the searches waited."""
     os.unlink(os.path.join(daemon.state, "search", "index.db"))
     begun, times, partial = time.monotonic(), [], 0
-    seen = False
+    seen, stop, small = False, threading.Event(), []
+
+    def get():
+        session = Session(daemon)
+        while not stop.is_set():
+            at = time.perf_counter()
+            session.call("GET", messages_path(0).removesuffix("/messages"))
+            small.append(time.perf_counter() - at)
+            time.sleep(0.005)
+
+    getter = threading.Thread(target=get)
+    getter.start()
     while True:
         at = time.perf_counter()
         page = json.loads(search(session, words.all[0]))  # anything but 200 raises
@@ -208,8 +248,15 @@ def anew(daemon, session, words, rows):
         partial += page["partial"]
         seen = seen or page["partial"]
         if seen and not page["partial"] and metric(session, "sessiond_search_rows") >= rows:
-            return time.monotonic() - begun, times, partial
+            stop.set()
+            getter.join()
+            return time.monotonic() - begun, times, partial, small
         time.sleep(0.02)
+
+
+def resident(daemon, name):
+    with open(f"/proc/{daemon.process.pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) // 1024
 
 
 def main():
@@ -239,9 +286,12 @@ def main():
             session = Session(daemon)  # the other one rested, and the daemon may have closed it
             wait_whole(session, options.messages)
             total = metric(session, "sessiond_search_rows")
-            took, times, partial = anew(daemon, session, words, total)
+            took, times, partial, small = anew(daemon, session, words, total)
             print(f"removed while serving: {total:.0f} messages found again after {took:.0f} s ({total / took:.0f}/s); {len(times)} searches in between, "
                   f"all answered ({partial} partial), p99 {quantile(times, .99):.1f} ms", flush=True)
+            print(f"beside it {len(small)} GETs of a session: p50 {quantile(small, .5):.1f} ms, p99 {quantile(small, .99):.1f} ms (target: p99 under 10)")
+            missed += ["GET"] if quantile(small, .99) >= 10 else []
+            print(f"memory: {resident(daemon, 'VmRSS')} MiB at the end, {resident(daemon, 'VmHWM')} MiB at most")
         finally:
             daemon.stop()
     if missed:

@@ -304,13 +304,14 @@ TEST_CASE("a place of another index is not gone on from") {
   CHECK(elsewhere.hits.empty());
 }
 
-TEST_CASE("words of two characters are found among any number of texts, rare and common ones, at a text's end too") {
+TEST_CASE("words of one and two characters are found among any number of texts, also at a text's end") {
   const TempDir dir;
   Made made((dir / "i").native());
   constexpr std::uint64_t count = 60'000;
   for (std::uint64_t seq = 0; seq < count; ++seq) {
     const bool rare = seq % 20'000 == 5;
-    made.add(seq, rare ? (seq == 5 ? "qz" : "in front 東京") : "the common words", static_cast<std::int64_t>(seq));
+    const char* usual = seq % 2 == 0 ? "the common words" : "xyxy";
+    made.add(seq, rare ? (seq == 5 ? "qz" : "in front 東京") : usual, static_cast<std::int64_t>(seq));
   }
   REQUIRE(made.index->commit());
   const auto all = [&](std::string_view words) {
@@ -325,7 +326,13 @@ TEST_CASE("words of two characters are found among any number of texts, rare and
   CHECK(all("東京 in") == Seqs{40'005, 20'005});
   CHECK(all("zq").empty());
   CHECK(made.look("th", 5).hits.size() == 5);
-  CHECK(made.look("q").partial);  // one character: so many texts are not looked through
+  CHECK(all("q") == Seqs{5});
+  CHECK(all("z") == Seqs{5});
+  CHECK(all("京") == Seqs{40'005, 20'005});
+  CHECK(all("京 f") == Seqs{40'005, 20'005});
+  CHECK(all("龘").empty());
+  CHECK(made.look("e", 5).hits.size() == 5);
+  CHECK(made.look("e x").partial);  // each is common, and no text has both: so many are not looked through
 }
 
 TEST_CASE("who said it, when, and in which session narrow a look") {
@@ -432,14 +439,16 @@ TEST_CASE("an index outside of its folder is known again by its marks, also befo
     Made made(path.native());
     made.add(0, "needle", 1000);
     REQUIRE(made.index->commit());
-    CHECK(file.is_there());
+    file.note_opened();
+    CHECK(file.is_untouched());
     IndexFile again(path, false);
     CHECK(again.prepare() == IndexFile::Content::some);
   }
   IndexFile file(path, false);
   CHECK(file.prepare() == IndexFile::Content::some);
+  file.note();
   std::filesystem::remove(path);
-  CHECK_FALSE(file.is_there());
+  CHECK_FALSE(file.is_untouched());
   dir.write("away/index-wal", "mine");
   CHECK_FALSE(file.prepare().has_value());
   CHECK(dir.read("away/index-wal") == "mine");
@@ -447,6 +456,29 @@ TEST_CASE("an index outside of its folder is known again by its marks, also befo
   dir.write("away/index", "mine");  // put there while the daemon serves
   file.remove();
   CHECK(dir.read("away/index") == "mine");
+}
+
+TEST_CASE("what others do to the files of an index is seen, and what it does itself is not") {
+  const TempDir dir;
+  const auto path = dir / "index";
+  IndexFile file(path, true);
+  REQUIRE(file.prepare().has_value());
+  Made made(path.native());
+  made.add(0, "needle", 1000);
+  REQUIRE(made.index->commit());
+  CHECK_FALSE(file.is_untouched());
+  file.note_opened();
+  CHECK(file.is_untouched());
+  for (const char* name : {"index", "index-wal"}) {
+    CAPTURE(name);
+    file.note();
+    std::filesystem::last_write_time(dir / name,
+                                     std::filesystem::last_write_time(dir / name) + std::chrono::seconds(1));
+    CHECK_FALSE(file.is_untouched());
+    file.note();
+    std::filesystem::resize_file(dir / name, std::filesystem::file_size(dir / name) - 1);
+    CHECK_FALSE(file.is_untouched());
+  }
 }
 
 TEST_CASE("a folder, a link and a pipe in place of the file are left") {

@@ -1,8 +1,10 @@
 #include "daemon/ledger/commits.hpp"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cassert>
+#include <utility>
 
 #include "daemon/decide/apply.hpp"
 #include "daemon/ledger/projection.hpp"
@@ -25,6 +27,8 @@ Commits::Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal,
       next_seq_(journal->head() + 1),
       durable_(journal->head()),
       journal_(std::move(journal)) {}
+
+Commits::~Commits() { hand_over(); }
 
 decide::Context Commits::context(std::string_view actor, std::string_view source) {
   return {.next_seq = next_seq_,
@@ -98,8 +102,14 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   in_flight.answers_json = commit.answers;
   in_flight.answers = std::move(answers);
   ++counters_.commits;
-  journal_->append(std::move(commit));
+  staged_.push_back(std::move(commit));
+  if (staged_.size() == 1) asio::post(env_.io, [this] { hand_over(); });
   return next_seq_ - 1;
+}
+
+// Comes after all that was ready when the first of them was staged.
+void Commits::hand_over() {
+  if (!staged_.empty()) journal_->append(std::exchange(staged_, {}));
 }
 
 void Commits::on_outcome(journal::BatchOutcome outcome) {

@@ -1,8 +1,9 @@
-// The order of all commits, and the output gate. A decision is applied in memory at once and queued in the journal;
-// what it reveals (a reply, an event, a read) waits here until the batch that carries it is durable. When a batch
-// fails, its seqs are taken back: the agents that it touched are read again, and the numbers are given to later events.
-// Only this class knows that a seq can be taken back. Thread: the loop. The journal's thread tells of each batch by
-// posting on_outcome() (daemon/ledger/recovery.cpp).
+// The order of all commits, and the output gate. A decision is applied in memory at once. It goes to the journal with
+// the others of the same round of the loop, so that they are stored together. What it reveals (a reply, an event, a
+// read) waits here until the batch that carries it is durable. When a batch fails, its seqs are taken back: the agents
+// that it touched are read again, and the numbers are given to later events. Only this class knows that a seq can be
+// taken back. Thread: the loop. The journal's thread tells of each batch by posting on_outcome()
+// (daemon/ledger/recovery.cpp).
 #pragma once
 
 #include <deque>
@@ -41,6 +42,9 @@ class Commits {
   // Nothing may be staged before set_hooks().
   Commits(LedgerEnv& env, std::unique_ptr<journal::Journal> journal, std::unique_ptr<answers::KeptAnswers> answers,
           std::unique_ptr<journal::AgeClock> clock);
+  ~Commits();  // stores what was staged
+  Commits(const Commits&) = delete;
+  Commits& operator=(const Commits&) = delete;
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
 
   // Makes the context of a decision that is made now. `actor` must outlive the context.
@@ -82,6 +86,7 @@ class Commits {
     std::vector<std::string> answers_json;
     bool archives = false;
   };
+  void hand_over();
   void on_durable(journal::BatchOutcome outcome);
   void on_failure(const journal::BatchOutcome& outcome);
   asio::awaitable<void> rebuild();
@@ -92,6 +97,7 @@ class Commits {
   std::unique_ptr<answers::KeptAnswers> answers_;
   std::unique_ptr<journal::AgeClock> clock_;
   std::deque<InFlight> in_flight_{};
+  std::vector<journal::Commit> staged_{};  // in this round of the loop; the last of in_flight_
   std::uint64_t next_seq_;
   std::uint64_t durable_;
   runtime::Waiters gate_{};     // by seq

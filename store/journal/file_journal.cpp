@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <condition_variable>
 #include <iterator>
@@ -195,14 +196,14 @@ void FileJournal::tail(OnBatch on_batch) {
   impl_->on_batch = std::move(on_batch);
 }
 
-void FileJournal::append(Commit commit) {
+void FileJournal::append(std::vector<Commit> commits) {
   bool wake = false;
   {
     const std::scoped_lock lock(impl_->queue_mutex);
     auto& queue = impl_->queue;
     if (queue.empty() || queue.back().generation != impl_->generation)
       queue.push_back({.generation = impl_->generation});
-    queue.back().commits.push_back(std::move(commit));
+    std::ranges::move(commits, std::back_inserter(queue.back().commits));
     wake = std::exchange(impl_->sleeping, false);
   }
   if (wake) impl_->filled.notify_one();

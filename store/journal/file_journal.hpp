@@ -63,7 +63,7 @@ class FileJournal final : public Journal {
   static Result<std::unique_ptr<FileJournal>> open(JournalOptions options);
   ~FileJournal() override;
 
-  void append(Commit commit) override;
+  void append(std::vector<Commit> commits) override;
   Result<void> resume() override;
   void tail(OnBatch on_batch) override;
   Result<JournalPage> read(std::uint64_t from, std::size_t max_bytes) const override;

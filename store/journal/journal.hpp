@@ -5,7 +5,7 @@
 // An event has a seq: 1, 2, 3, … without a hole. A commit is one or more consecutive events, or none and only answers.
 // Consecutive commits that wait at the same time become one batch. A batch is stored whole or not at all.
 //
-//   append   Queues a commit. Never blocks and never fails: its outcome comes later, through tail().
+//   append   Queues commits. Never blocks and never fails: their outcome comes later, through tail().
 //   tail     Tells what became of each batch, in the order of the appends. `durable` is told only after the batch has
 //            reached stable storage: it survives the process and the machine from then on. Nothing is told twice.
 //   read     Gives durable batches, at any time, from any seq that is kept. Never more than head(), never a part that
@@ -89,7 +89,7 @@ class Journal {
   virtual ~Journal() = default;  // stores what waits and tells its outcomes first
 
   // `first_seq` must be the seq that follows the last commit's; a commit that does not follow is not stored.
-  virtual void append(Commit commit) = 0;
+  virtual void append(std::vector<Commit> commits) = 0;
   // Allows appends again after a batch that was not durable. Call it when the caller has returned to the state at
   // head(). An error: the journal still cannot be written; call it again later. Blocks.
   virtual Result<void> resume() = 0;

@@ -69,10 +69,10 @@ class Tree {
     for (int i = 1; i <= batches; ++i) {
       const std::string event = R"({"seq":)" + std::to_string(i) + R"(,"pad":")" + std::string(300, 'x') + R"("})";
       (*journal_log)
-          ->append({.first_seq = static_cast<std::uint64_t>(i),
-                    .events = {std::make_shared<const std::string>(event)},
-                    .answers = {},
-                    .line_positions = {}});
+          ->append({{.first_seq = static_cast<std::uint64_t>(i),
+                     .events = {std::make_shared<const std::string>(event)},
+                     .answers = {},
+                     .line_positions = {}}});
       written.acquire();  // a line each
     }
   }

@@ -78,6 +78,58 @@ TEST_CASE("a commit is answered, shown and counted once it is durable") {
   CHECK(status_of(fixture.ledger().parts()).counters.commits == 2);
 }
 
+TEST_CASE("what is decided in one round of the loop is stored together") {
+  LedgerFixture fixture;
+  ok(fixture.create(key, "s"));
+  ok(fixture.append(key, "the first one waits for its transcript"));
+  const auto before = status_of(fixture.ledger().parts()).counters;
+  std::array<std::optional<Result<Reply>>, 20> replies;
+  for (auto& reply : replies) fixture.start_run(fixture.append_command(key, "hello"), reply);
+  fixture.run_until([&] { return std::ranges::all_of(replies, [](const auto& reply) { return reply.has_value(); }); });
+  for (const auto& reply : replies) ok(*reply);
+  const auto after = status_of(fixture.ledger().parts()).counters;
+  CHECK(after.commits == before.commits + replies.size());
+  CHECK(after.batches == before.batches + 1);
+}
+
+TEST_CASE("what is decided in the round in which a batch fails is taken back with it") {
+  LedgerFixture fixture;
+  ok(fixture.create(key, "s"));
+  fixture.fail_disk();
+  std::array<std::optional<Result<Reply>>, 20> replies;
+  for (auto& reply : replies) {
+    fixture.start_run(fixture.append_command(key, "hello"), reply);
+    fixture.io().poll_one();  // some are with the journal when others are decided
+  }
+  fixture.run_until([&] { return std::ranges::all_of(replies, [](const auto& reply) { return reply.has_value(); }); });
+  for (const auto& reply : replies) CHECK(!*reply);
+  fixture.heal_disk();
+  std::optional<Result<Reply>> again;
+  fixture.run_until([&] {  // the journal is asked once a second
+    again.reset();
+    fixture.start_run(fixture.append_command(key, "at last"), again);
+    fixture.run_until([&] { return again.has_value(); });
+    return again->has_value();
+  });
+  CHECK(json::int_at((*again)->body, "lastSeq") == 0);
+  fixture.kill();
+  fixture.open();
+  CHECK(fixture.lines("s.jsonl")->size() == 1);
+}
+
+TEST_CASE("what was staged when the ledger goes is stored") {
+  LedgerFixture fixture;
+  ok(fixture.create(key, "s"));
+  std::optional<Result<Reply>> reply;
+  fixture.start_run(fixture.append_command(key, "hello"), reply);
+  const auto commits = [&] { return status_of(fixture.ledger().parts()).counters.commits; };
+  fixture.run_until([&, before = commits()] { return commits() > before; });
+  CHECK(!reply);
+  fixture.kill();
+  fixture.open();
+  CHECK(fixture.lines("s.jsonl")->size() == 1);
+}
+
 TEST_CASE("a refused command leaves nothing behind") {
   LedgerFixture fixture;
   const auto refused = fixture.append("agent:main:absent", "hello");

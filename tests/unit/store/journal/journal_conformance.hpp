@@ -106,7 +106,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
   Subject subject;
   auto outcomes = std::make_unique<Outcomes>(subject.journal());
   const auto put = [&](std::uint64_t first, std::uint64_t last) {
-    for (std::uint64_t seq = first; seq <= last; ++seq) subject.journal().append(commit(seq));
+    for (std::uint64_t seq = first; seq <= last; ++seq) subject.journal().append({commit(seq)});
   };
 
   SUBCASE("a new one is empty") {
@@ -125,7 +125,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
     journal::Journal& journal = subject.journal();
     std::uint64_t next = 1;
     for (std::size_t events : {1U, 3U, 2U, 1U, 5U}) {
-      journal.append(commit(next, events));
+      journal.append({commit(next, events)});
       next += events;
     }
     const auto told = outcomes->wait(5);
@@ -149,9 +149,9 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
 
   SUBCASE("a page begins with the asked event and ends with a whole batch") {
     journal::Journal& journal = subject.journal();
-    journal.append(commit(1, 5));
+    journal.append({commit(1, 5)});
     outcomes->wait(1);
-    journal.append(commit(6, 3));
+    journal.append({commit(6, 3)});
     outcomes->wait(2);
     const auto page = journal.read(4, 1);
     REQUIRE(page);
@@ -170,7 +170,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
     journal::Journal& journal = subject.journal();
     std::size_t count = 0;
     const auto one = [&](journal::Commit commit) {
-      journal.append(std::move(commit));
+      journal.append({std::move(commit)});
       outcomes->wait(++count);
     };
     one(answer(1, "1"));
@@ -266,7 +266,7 @@ TEST_CASE_TEMPLATE_DEFINE("what any journal promises", Subject, any_journal) {
       subject.fail(Failure::none);
     }
     REQUIRE(journal.resume());
-    journal.append(commit(4, 1, "another"));
+    journal.append({commit(4, 1, "another")});
     CHECK(outcomes->wait(204).back().kind == journal::BatchOutcome::Kind::durable);
     subject.reopen();
     const auto all = read_all(subject.journal(), 1);
@@ -335,7 +335,7 @@ TEST_CASE_TEMPLATE_DEFINE("a batch is durable and can be read before its outcome
     CHECK(follow(*crashed, 1, outcome.last) == up_to(1, outcome.last));
   });
   for (std::uint64_t seq = 1; seq <= 20; ++seq) {
-    subject.journal().append(commit(seq));
+    subject.journal().append({commit(seq)});
     if (seq % 3 == 0) outcomes.wait(seq);
   }
   outcomes.wait(20);
@@ -368,7 +368,7 @@ TEST_CASE_TEMPLATE_DEFINE("tail wakes who waits, and readers see each event once
   });
   std::thread poller([&] { polled = follow(journal, 1, last); });
   for (std::uint64_t seq = 1; seq <= last; ++seq) {
-    journal.append(commit(seq));
+    journal.append({commit(seq)});
     if (seq % 100 == 0) std::this_thread::yield();
   }
   outcomes.wait(last);

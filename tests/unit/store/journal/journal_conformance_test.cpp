@@ -86,13 +86,13 @@ class MemoryJournal final : public Journal {
   MemoryJournal(std::shared_ptr<Stored> stored, std::atomic<Failure>& failure)
       : stored_(std::move(stored)), failure_(failure), thread_([this] { run(); }) {}
   ~MemoryJournal() override {
-    append({.first_seq = stop, .events = {}, .answers = {}, .line_positions = {}});
+    append({{.first_seq = stop, .events = {}, .answers = {}, .line_positions = {}}});
     thread_.join();
   }
 
-  void append(Commit commit) override {
+  void append(std::vector<Commit> commits) override {
     const std::scoped_lock lock(queue_mutex_);
-    queue_.emplace_back(generation_, std::move(commit));
+    for (Commit& commit : commits) queue_.emplace_back(generation_, std::move(commit));
     filled_.notify_one();
   }
   void tail(OnBatch on_batch) override {

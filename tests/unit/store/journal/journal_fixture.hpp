@@ -49,7 +49,7 @@ class TestJournal {
       const std::scoped_lock lock(mutex_);
       ++appended_;
     }
-    (*opened_)->append(std::move(one));
+    (*opened_)->append({std::move(one)});
   }
   // Waits until everything appended so far has had its outcome.
   void drain() {

@@ -94,6 +94,7 @@ IndexFile::Looks IndexFile::look() const {
 
 void IndexFile::note_opened() { opened_ = noted_ = look(); }
 void IndexFile::note() { noted_ = look(); }
+void IndexFile::note_wal() { noted_.back() = look().back(); }
 
 bool IndexFile::is_untouched() const {
   const Looks now = look();

@@ -23,8 +23,10 @@ class IndexFile {
   void note_opened();
   // Notes how they look: what is changed by now, the index has changed.
   void note();
-  // Returns whether they are the opened ones and look as they were noted. What others write into them while the index
-  // works may be missed.
+  // The same of what is written ahead. The index itself must look as it was noted: only a checkpoint changes it.
+  void note_wal();
+  // Returns whether they are the opened ones and look as they were noted. What others write while the index does may be
+  // missed.
   bool is_untouched() const;
   // Returns whether its disk has more than 256 MiB left, or a quarter of a small one. What is left then is for the
   // store.

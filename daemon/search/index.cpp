@@ -1,6 +1,7 @@
 #include "daemon/search/index.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "store/fault_point.hpp"
 
 namespace sessiond::search {
+namespace {
+
+constexpr int most_wal_pages = 4'000;
+
+}  // namespace
 
 struct Index::Statements {
   Statements(Connection& connection, std::int64_t floor, Grams& grams)
@@ -39,6 +45,7 @@ Index::Index(Options options, Grams& grams)
   connection_.run(
       "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;"
       "PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 16777216;");
+  connection_.hold_checkpoints();
 }
 Index::~Index() = default;
 
@@ -220,11 +227,12 @@ void Index::note_purge() {
   merging_ = false;  // what is merged already lacks the new ones
 }
 
-bool Index::empty_wal() {
-  if (!purged_texts_) return true;
-  if (connection_.in_transaction() || connection_.number("PRAGMA wal_checkpoint(TRUNCATE)") != 0) return false;
-  purged_texts_ = false;
-  return true;
+bool Index::needs_checkpoint() const { return purged_texts_ || connection_.wal_pages() > most_wal_pages; }
+
+void Index::checkpoint() {
+  assert(!connection_.in_transaction());
+  connection_.checkpoint();
+  if (purged_texts_ && connection_.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0) purged_texts_ = false;
 }
 
 bool Index::merge_some() {

@@ -71,9 +71,13 @@ class Index {
 
   // Notes that texts are removed for good: their bytes have to go. Part of the transaction.
   void note_purge();
-  // After a commit: writes the WAL into the file and empties it, if texts were purged since this was last done. False:
-  // a reader was in the way.
-  bool empty_wal();
+  // Returns whether a checkpoint is due: the WAL is long, or has texts that were purged. Between opening and closing
+  // nothing else changes the file.
+  bool needs_checkpoint() const;
+  // After a commit: writes the WAL into the file, and empties it if texts were purged. Readers may be in the way: then
+  // it stays due.
+  void checkpoint();
+  bool has_purged_texts() const { return purged_texts_; }
   // Merges some of what FTS5 has, so that grams of purged texts go: some ten milliseconds of work in a transaction of
   // its own. Returns whether there is more to merge.
   bool merge_some();

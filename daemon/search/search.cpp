@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds idle{100};       // between looks for new events
+constexpr milliseconds idle{100};       // before the next look for new events, when all that were there are read
 constexpr milliseconds trouble{1'000};  // before it is tried again
 // Merging goes on in slices, here while events come in. The next merge waits so many times as long as the last one
 // took.
@@ -22,6 +22,7 @@ constexpr int merge_rests = 20;
 constexpr std::chrono::minutes longest_rest{30};
 constexpr std::size_t most_taken_away = 10'000;
 constexpr std::size_t most_searches = 32;
+const Problem unwritten{.code = Code::draining, .detail = "it cannot be written"};
 
 bool takes_away(journal::EventType type) {
   using enum journal::EventType;
@@ -228,7 +229,7 @@ bool Search::lacks_room() {
   return true;
 }
 
-// Works for a while. False: the index is to be opened again.
+// Writes what is due into the file, and works for a while. False: the index is to be opened again.
 bool Search::round(Index& index) {
   if (damaged_.exchange(false)) {
     discard("it is damaged");
@@ -238,54 +239,61 @@ bool Search::round(Index& index) {
     discard("its files were removed or changed by another program");
     return false;
   }
-  const Step step = work(index);
-  file_.note();
+  if (index.needs_checkpoint()) {
+    index.checkpoint();
+    file_.note();
+  }
+  const Step step = index.error() ? undo(index, unwritten) : work(index);
+  file_.note_wal();
   if (step.rest > milliseconds(0)) pause(step.rest);
   return step.goes_on;
 }
 
+// Takes back what is not committed, and says why.
+Search::Step Search::undo(Index& index, const Problem& problem) {
+  const auto error = index.error();
+  index.rollback();
+  if (stop_) return {.goes_on = false};
+  reading_.at = index.position().seq;
+  if (error && error->is_damage()) {
+    discard(error->text);
+    return {.goes_on = false};
+  }
+  if (!error && problem.code == Code::bad_cursor) {
+    discard(problem.detail);
+    return {.goes_on = false};
+  }
+  say(error ? error->text : problem.detail);
+  return {.goes_on = !error || !error->is_full(), .rest = trouble};  // to close it gives back what is written ahead
+}
+
 Search::Step Search::work(Index& index) {
   Feed feed(index, source_);
-  const auto fail_of = [&](const Problem& problem) -> Step {
-    const auto error = index.error();
-    index.rollback();
-    if (stop_) return {.goes_on = false};
-    reading_.at = index.position().seq;
-    if (error && error->is_damage()) {
-      discard(error->text);
-      return {.goes_on = false};
-    }
-    if (!error && problem.code == Code::bad_cursor) {
-      discard(problem.detail);
-      return {.goes_on = false};
-    }
-    say(error ? error->text : problem.detail);
-    return {.goes_on = !error || !error->is_full(), .rest = trouble};  // to close it gives back what is written ahead
-  };
-  const Problem unwritten{.code = Code::draining, .detail = "it cannot be written"};
-  const bool behind = reading_.at < source_.journal().head();
+  const std::uint64_t head = source_.journal().head();
+  const bool behind = reading_.at < head;
   const bool has_work = behind || !reading_.whole;
   if (has_work) {
     if (lacks_room()) return {.rest = trouble};
     if (behind) {
       auto last = feed.follow(reading_.at);
-      if (!last) return fail_of(last.error());
+      if (!last) return undo(index, last.error());
       reading_.at = *last;
     } else if (auto read = read_on(feed, index); !read) {
-      return fail_of(read.error());
+      return undo(index, read.error());
     }
-    if (!index.commit()) return fail_of(unwritten);
+    if (!index.commit()) return undo(index, unwritten);
     if (!note_state(index)) return {.goes_on = false};
   }
-  if (!tidy(index, behind)) return fail_of(unwritten);
-  return {.rest = has_work ? milliseconds(0) : idle};
+  if (!tidy(index, behind)) return undo(index, unwritten);
+  say("");
+  // What comes meanwhile goes in together: each commit makes a part of FTS5's that is merged with others later.
+  const bool goes_on = !reading_.whole || reading_.at < head || index.has_purged_texts();
+  return {.rest = has_work && goes_on ? milliseconds(0) : idle};
 }
 
-// Removes what is left of purged texts: those in the WAL at once, grams little by little. False: an error.
+// Removes grams that are left of purged texts, little by little. False: an error.
 bool Search::tidy(Index& index, bool busy) {
   using Clock = std::chrono::steady_clock;
-  index.empty_wal();
-  if (index.error()) return false;
   const auto begun = Clock::now();
   if (!index.has_purged_grams() || begun < (busy ? merge_.busy_at : merge_.idle_at)) return true;
   const bool more = index.merge_some();
@@ -323,7 +331,6 @@ Result<void> Search::read_on(Feed& feed, Index& index) {
 bool Search::note_state(Index& index) {
   const std::uint64_t bytes = index.bytes();
   reading_.whole = index.is_whole();
-  say("");
   {
     const std::scoped_lock lock(mutex_);
     status_.position = reading_.at;

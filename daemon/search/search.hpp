@@ -78,6 +78,7 @@ class Search {
   bool lacks_room();
   bool round(Index& index);
   Step work(Index& index);
+  Step undo(Index& index, const Problem& problem);
   Result<void> read_on(Feed& feed, Index& index);
   bool tidy(Index& index, bool busy);
   bool note_state(Index& index);

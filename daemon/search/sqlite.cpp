@@ -124,6 +124,21 @@ bool Connection::in_transaction() const { return database_ && ::sqlite3_get_auto
 
 int Connection::total_changes() const { return ::sqlite3_total_changes(database_.get()); }
 
+void Connection::hold_checkpoints() {
+  if (database_) ::sqlite3_wal_hook(database_.get(), on_commit, this);
+}
+
+void Connection::checkpoint() {
+  Statement checkpoint(*this, "PRAGMA wal_checkpoint(PASSIVE)");
+  // It gives: whether it was busy, pages of the WAL, pages that are in the file.
+  if (checkpoint.next() && checkpoint.integer(1) == checkpoint.integer(2)) wal_pages_ = 0;
+}
+
+int Connection::on_commit(void* self, sqlite3*, const char*, int wal_pages) {
+  static_cast<Connection*>(self)->wal_pages_ = wal_pages;
+  return SQLITE_OK;
+}
+
 void Connection::limit(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>* stop) {
   deadline_ = deadline;
   stop_ = stop;

@@ -75,6 +75,11 @@ class Connection {
   void clear_error() { error_.reset(); }
   bool in_transaction() const;
   int total_changes() const;  // rows that were changed since it was opened
+  // Takes checkpoints of the WAL out of SQLite's hands, but for the one when the last connection closes.
+  void hold_checkpoints();
+  int wal_pages() const { return wal_pages_; }  // of the WAL that checkpoint() has not written into the file yet
+  // Writes the WAL into the file. Readers may be in the way: then some of it stays. No statement may be half done.
+  void checkpoint();
   // Interrupts what runs later than this, or when `*stop` is true: then nothing begins any more, and error() says so.
   // `stop` outlives the connection.
   void limit(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>* stop);
@@ -87,9 +92,11 @@ class Connection {
   void note_error();
   static int on_progress(void* self);
   static int on_busy(void* self, int pauses);
+  static int on_commit(void* self, sqlite3*, const char* database, int wal_pages);
 
   std::unique_ptr<sqlite3, Close> database_{};
   std::optional<DatabaseError> error_{};
+  int wal_pages_ = 0;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   const std::atomic<bool>* stop_ = nullptr;
 };

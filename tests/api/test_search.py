@@ -368,9 +368,12 @@ class TheIndex(Case):
         eventually(lambda: "sessiond_search_working 0" in self.api2.get("/metrics").raw.decode() or None, timeout=20)
         self.say("needle two")
         self.assertIn("search_is_behind", "\n".join(self.other.stderr))
-        self.assertEqual(self.ok(self.api2.get("/readyz"), 200)["status"], "ready")
+        ready = self.ok(self.api2.get("/readyz"), 200)
+        self.assertEqual((ready["status"], ready["search"]["state"]), ("ready", "behind"))
+        self.assertIn(str(self.file), ready["search"]["error"])
         self.file.rmdir()
         self.finds("needle", [1, 0])
+        self.assertEqual(self.ok(self.api2.get("/readyz"), 200)["search"]["state"], "ready")
 
     def test_a_full_disk_hurts_the_search_alone(self):
         daemon = preload(self.spawn(start=False))

@@ -227,8 +227,11 @@ class Damage(Case):
     def test_it_is_told(self):
         self.settle()
         before = "\n".join(self.daemon.stderr).count("search_index_discarded")
+        rebuilds = self.ok(self.api.get("/readyz"), 200)["search"]["rebuilds"]
         self.write(PAGE, os.urandom(8 * PAGE))
         self.say()
         self.finds_all(again=lambda: os.utime(self.index))
         self.assertGreater("\n".join(self.daemon.stderr).count("search_index_discarded"), before)
-        self.assertEqual(self.ok(self.api.get("/readyz"), 200)["status"], "ready")
+        ready = self.ok(self.api.get("/readyz"), 200)
+        self.assertEqual((ready["status"], ready["search"]["state"]), ("ready", "ready"))
+        self.assertGreater(ready["search"]["rebuilds"], rebuilds)

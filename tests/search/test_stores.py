@@ -106,8 +106,11 @@ class Stores:
         seen = [(hit["key"], hit["sessionId"], hit.get("topic", ""), hit.get("archive", ""), hit["seq"], hit["role"]) for hit in hits]
         times = [hit["timestamp"] for hit in hits]
         if len(set(seen)) != len(seen) or set(seen) != wanted or times != sorted(times, reverse=True):
+            again = len(self.found(api, question, **more))
             wrong.append(f"{question!r} {more}: missing {sorted(wanted - set(seen), key=str)}, too many {sorted(set(seen) - wanted, key=str)}, "
-                         f"doubled {len(seen) - len(set(seen))}, times {times}")
+                         f"doubled {len(seen) - len(set(seen))}, times {times}, asked again {again} of {len(wanted)}, metrics "
+                         f"{[line for line in self.api.get('/metrics').raw.decode().splitlines() if line.startswith('sessiond_search')]}, "
+                         f"missing texts {[texts[at][0] for at in wanted - set(seen)]}")
 
     def is_followed(self):
         def whole():

@@ -266,7 +266,8 @@ TEST_CASE("of purged texts nothing stays: not in the file, not in the WAL, and n
     made.index->remove(made.doc());
     made.index->note_purge();
     REQUIRE(made.index->commit());
-    REQUIRE(made.index->empty_wal());
+    made.index->checkpoint();
+    REQUIRE_FALSE(made.index->needs_checkpoint());
     CHECK(dir.read("i-wal").empty());
     CHECK_FALSE(dir.read("i").contains("unforgettable"));
     made.open();  // the next start goes on
@@ -274,7 +275,8 @@ TEST_CASE("of purged texts nothing stays: not in the file, not in the WAL, and n
     while (made.index->merge_some()) {
     }
     CHECK_FALSE(made.index->has_purged_grams());
-    REQUIRE(made.index->empty_wal());
+    made.index->checkpoint();
+    REQUIRE_FALSE(made.index->needs_checkpoint());
     CHECK(dir.read("i-wal").empty());
     CHECK_FALSE(dir.read("i").contains("齉"));
     CHECK(made.seqs("stays") == Seqs{0});
@@ -479,6 +481,31 @@ TEST_CASE("what others do to the files of an index is seen, and what it does its
     std::filesystem::resize_file(dir / name, std::filesystem::file_size(dir / name) - 1);
     CHECK_FALSE(file.is_untouched());
   }
+}
+
+TEST_CASE("the index changes its file in a checkpoint only") {
+  const TempDir dir;
+  const auto path = dir / "index";
+  Made made(path.native());
+  REQUIRE(made.index->commit());
+  made.index->checkpoint();
+  IndexFile file(path, true);
+  file.note_opened();
+  for (std::uint64_t seq = 0; !made.index->needs_checkpoint(); ++seq) {
+    made.add(seq, std::string(20'000, 'x'), 1000);
+    REQUIRE(made.index->commit());
+    file.note_wal();
+    REQUIRE(file.is_untouched());
+    REQUIRE(seq < 10'000);
+  }
+  made.index->checkpoint();
+  CHECK_FALSE(made.index->needs_checkpoint());
+  CHECK_FALSE(file.is_untouched());
+  file.note();
+  CHECK(file.is_untouched());
+  made.add(20'000, "needle", 1000);
+  REQUIRE(made.index->commit());
+  CHECK_FALSE(made.index->needs_checkpoint());
 }
 
 TEST_CASE("a folder, a link and a pipe in place of the file are left") {

@@ -25,6 +25,7 @@ class IndexFile {
   void note();
   // The same of what is written ahead. The index itself must look as it was noted: only a checkpoint changes it.
   void note_wal();
+  std::uint64_t noted_bytes() const { return static_cast<std::uint64_t>(noted_.front().size); }
   // Returns whether they are the opened ones and look as they were noted. What others write while the index does may be
   // missed.
   bool is_untouched() const;

@@ -235,6 +235,13 @@ void Index::checkpoint() {
   if (purged_texts_ && connection_.number("PRAGMA wal_checkpoint(TRUNCATE)") == 0) purged_texts_ = false;
 }
 
+std::optional<std::uint64_t> Index::file_bytes() {
+  if (connection_.wal_pages() > 0) return {};
+  const auto pages = connection_.number("PRAGMA page_count"), size = connection_.number("PRAGMA page_size");
+  if (!pages || !size) return {};
+  return static_cast<std::uint64_t>(*pages * *size);
+}
+
 bool Index::merge_some() {
   begin();
   const int before = connection_.total_changes();

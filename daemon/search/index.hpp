@@ -78,6 +78,8 @@ class Index {
   // it stays due.
   void checkpoint();
   bool has_purged_texts() const { return purged_texts_; }
+  // How large checkpoint() has made the file; nothing: some of the WAL is not in it.
+  std::optional<std::uint64_t> file_bytes();
   // Merges some of what FTS5 has, so that grams of purged texts go: some ten milliseconds of work in a transaction of
   // its own. Returns whether there is more to merge.
   bool merge_some();

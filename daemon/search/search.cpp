@@ -242,6 +242,11 @@ bool Search::round(Index& index) {
   if (index.needs_checkpoint()) {
     index.checkpoint();
     file_.note();
+    const auto bytes = index.file_bytes();
+    if (bytes && !options_.in_memory && file_.noted_bytes() != *bytes) {
+      discard("its file was cut by another program");
+      return false;
+    }
   }
   const Step step = index.error() ? undo(index, unwritten) : work(index);
   file_.note_wal();
@@ -255,6 +260,7 @@ Search::Step Search::undo(Index& index, const Problem& problem) {
   index.rollback();
   if (stop_) return {.goes_on = false};
   reading_.at = index.position().seq;
+  reading_.unread.clear();  // what was read of them may not be there
   if (error && error->is_damage()) {
     discard(error->text);
     return {.goes_on = false};

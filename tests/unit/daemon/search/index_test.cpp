@@ -503,6 +503,7 @@ TEST_CASE("the index changes its file in a checkpoint only") {
   CHECK_FALSE(file.is_untouched());
   file.note();
   CHECK(file.is_untouched());
+  CHECK(made.index->file_bytes() == file.noted_bytes());
   made.add(20'000, "needle", 1000);
   REQUIRE(made.index->commit());
   CHECK_FALSE(made.index->needs_checkpoint());

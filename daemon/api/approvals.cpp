@@ -5,6 +5,7 @@
 
 #include "daemon/api/asking.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/open_list.hpp"
 #include "daemon/stream/filter.hpp"
 #include "store/limits.hpp"
 
@@ -15,7 +16,6 @@ constexpr std::int64_t longest_answer_wait_ms = 30'000;
 constexpr std::int64_t least_timeout_ms = 10;
 constexpr std::int64_t most_timeout_ms = 24LL * 3'600'000;
 constexpr std::size_t most_args_bytes = 64 << 10;
-constexpr std::size_t most_listed = 1'000;
 
 // Makes the envelope that approval.requested would have. Nothing: the token does not see the session.
 asio::awaitable<std::optional<journal::Envelope>> asked_at(Api& api, const http::Request& request,
@@ -149,59 +149,15 @@ HandlerResult list_approvals(Api& api, http::Request& request) {
                                      });
 }
 
-struct OpenApproval {
-  std::int64_t asked_at = 0;
-  std::string json{};
-};
-
-// Adds the open approvals of a session that the token sees.
-void add_open(const decide::AgentState& state, const std::string& key, const auth::Principal& principal,
-              const std::optional<std::string>& channel, std::vector<OpenApproval>& listed) {
-  const decide::Session* session = state.find_key(key);
-  const decide::SessionRuns* runs = session == nullptr ? nullptr : state.runs.find(session->key());
-  if (runs == nullptr || !sees(principal, state, *session)) return;
-  if (channel && !store::equals_nocase(*channel, session->channel)) return;
-  for (const decide::Approval& each : runs->approvals.all())
-    if (each.is_open()) listed.push_back({each.asked_at, approval_json(state.id(), session->key(), each)});
-}
-
 HandlerResult all_approvals(Api& api, http::Request& request) {
   CO_TRY(const auto open, query_bool(request, "open"));
   if (open && !*open) co_return fail(Code::bad_request, "open may only be true: a session lists the others");
-  std::optional<std::string> only;
-  if (const auto named = query_text(request, "agent")) {
-    only = store::normalize_agent_id(*named);
-    if (!only) co_return fail(Code::bad_request, "agent: is not a valid agent id");
-  }
-  const auto channel = query_text(request, "channel");
-  auto places = co_await api.work.approvals.places();
-  std::erase_if(places, [&](const leases::Approvals::Place& place) {
-    return !request.principal.sees_agent(place.first) || (only && *only != place.first);
-  });
-  std::vector<std::string> agents;
-  for (const auto& [agent, key] : places)
-    if (agents.empty() || agents.back() != agent) agents.push_back(agent);
-  std::vector<std::string> degraded;
-  co_return co_await api.ledger.show_all(
-      agents, wants_fresh(request),
-      [&](const ledger::Ledger::States& states, const ledger::Seen& seen) -> Result<http::Response> {
-        std::vector<OpenApproval> listed;
-        for (const auto& [agent, key] : places) {
-          const decide::AgentState* state = api.ledger.parts().memory.holding(agent, key);
-          const auto stored =
-              std::ranges::find(states, agent, [](const decide::AgentState* each) { return each->id(); });
-          if (state == nullptr && stored != states.end()) state = *stored;
-          if (state != nullptr) add_open(*state, key, request.principal, channel, listed);
-        }
-        std::ranges::sort(listed, {}, [](const OpenApproval& each) { return std::tie(each.asked_at, each.json); });
-        const bool more = listed.size() > most_listed;
-        if (more) listed.resize(most_listed);
-        std::string body = "{\"data\":[";
-        for (const OpenApproval& each : listed) append_element(body, each.json);
-        body += fmt::format(R"(],"hasMore":{}{}}})", more, degraded_member(request.principal, degraded));
-        return as_of_response(std::move(body), api.ledger.as_of(seen.seq()));
-      },
-      &degraded);
+  const auto add = [](const decide::AgentState& state, const decide::Session& session, const decide::SessionRuns& runs,
+                      std::vector<OpenItem>& listed) {
+    for (const decide::Approval& each : runs.approvals.all())
+      if (each.is_open()) listed.push_back({each.asked_at, approval_json(state.id(), session.key(), each)});
+  };
+  co_return co_await list_open(api, request, co_await api.work.approvals.places(), add);
 }
 
 HandlerResult allowed_tools(Api& api, http::Request& request) {

@@ -35,6 +35,20 @@ class Families {
     one(std::move(name), std::move(help), MetricType::Gauge, value);
   }
 
+  // `counts`: one more than bounds, of each bucket alone.
+  void histogram(std::string name, std::string help, const auto& bounds, const auto& counts, double seconds) {
+    ClientMetric metric;
+    std::uint64_t sum = 0;
+    for (std::size_t index = 0; index < counts.size(); ++index) {
+      sum += static_cast<std::uint64_t>(counts.at(index));
+      const double bound = index < bounds.size() ? bounds.at(index) : std::numeric_limits<double>::infinity();
+      metric.histogram.bucket.push_back({sum, bound});
+    }
+    metric.histogram.sample_count = sum;
+    metric.histogram.sample_sum = seconds;
+    all.push_back({std::move(name), std::move(help), MetricType::Histogram, {std::move(metric)}});
+  }
+
   std::vector<MetricFamily> all;
 };
 
@@ -57,20 +71,8 @@ void add_http(Families& families, const http::Counters& counters, std::uint64_t 
     requests.metric.push_back(std::move(metric));
   }
   families.all.push_back(std::move(requests));
-  ClientMetric latency;
-  std::uint64_t sum = 0;
-  for (std::size_t index = 0; index < counters.latency.size(); ++index) {
-    sum += get(counters.latency.at(index));
-    const double bound = index < http::Counters::bounds.size() ? http::Counters::bounds.at(index)
-                                                               : std::numeric_limits<double>::infinity();
-    latency.histogram.bucket.push_back({sum, bound});
-  }
-  latency.histogram.sample_count = sum;
-  latency.histogram.sample_sum = static_cast<double>(get(counters.latency_ns)) / 1e9;
-  families.all.push_back({"sessiond_request_seconds",
-                          "From a request's last byte to its reply's first.",
-                          MetricType::Histogram,
-                          {latency}});
+  families.histogram("sessiond_request_seconds", "From a request's last byte to its reply's first.",
+                     http::Counters::bounds, counters.latency, static_cast<double>(get(counters.latency_ns)) / 1e9);
 }
 
 void add_ledger(Families& families, const ledger::LedgerStatus& status) {
@@ -79,6 +81,9 @@ void add_ledger(Families& families, const ledger::LedgerStatus& status) {
   families.counter("sessiond_journal_bytes_total", "Bytes of batches made durable.", status.counters.batch_bytes);
   families.one("sessiond_journal_sync_seconds_total", "Time in write and fdatasync.", MetricType::Counter,
                static_cast<double>(status.counters.sync_ns) / 1e9);
+  families.histogram("sessiond_journal_sync_seconds", "Write and fdatasync of a batch.",
+                     ledger::Commits::Counters::sync_bounds, status.counters.syncs,
+                     static_cast<double>(status.counters.sync_ns) / 1e9);
   families.gauge("sessiond_journal_head", "Newest seq decided.", static_cast<double>(status.head));
   families.gauge("sessiond_journal_durable", "Newest seq on disk.", static_cast<double>(status.durable));
   families.gauge("sessiond_journal_oldest", "Oldest seq kept for replay.", static_cast<double>(status.oldest));

@@ -8,6 +8,7 @@
 #include "daemon/api/asking.hpp"
 #include "daemon/api/context.hpp"
 #include "daemon/api/media.hpp"
+#include "daemon/api/open_list.hpp"
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/run_commands.hpp"
 #include "store/limits.hpp"
@@ -243,6 +244,22 @@ HandlerResult list_runs(Api& api, http::Request& request) {
       });
 }
 
+HandlerResult open_runs(Api& api, http::Request& request) {
+  CO_TRY(const auto status, query_choice(request, "status", {"", "queued", "running", "aborting"}));
+  const auto add = [&](const decide::AgentState& state, const decide::Session& session, const decide::SessionRuns& runs,
+                       std::vector<OpenItem>& listed) {
+    json::Edit agent;
+    agent.put_string("agent", state.id());
+    const auto take = [&](const decide::Run& run) {
+      if (status.empty() || status == decide::name(run.status))
+        listed.push_back({run.created_at, json::apply(run_json(session.key(), run), agent)});
+    };
+    if (runs.active) take(*runs.active);
+    std::ranges::for_each(runs.queued, take);
+  };
+  co_return co_await list_open(api, request, co_await api.work.claims.leases().places(), add);
+}
+
 }  // namespace
 
 void add_run_routes(http::Router& router, Api& api) {
@@ -251,6 +268,7 @@ void add_run_routes(http::Router& router, Api& api) {
   on("POST", session + "/runs", auth::Permission::run, words(lasting<start_with_context>), {"topic"});
   on("GET", session + "/runs", auth::Permission::read, list_runs, {"status", "limit", "cursor"});
   on("GET", session + "/runs/{id}", auth::Permission::read, get_run);
+  on("GET", "/v1/runs", auth::Permission::read, open_runs, {"status", "agent", "channel"});
   on("POST", session + "/abort", auth::Permission::abort, words(abort));
   on("POST", "/v1/agents/{agent}/runs/claim", auth::Permission::run, claim_with_context);
 }

@@ -33,6 +33,7 @@ void put_members(json::ObjectWriter& out, const Approval& approval) {
   put("callId", approval.call_id);
   put("decision", approval.decision);
   put("source", approval.source);
+  if (!approval.asked_by.empty()) out.string("askedBy", approval.asked_by);
   if (!approval.by.empty()) out.string("by", approval.by);
   if (!approval.reason.empty()) out.string("reason", approval.reason);
   if (!approval.address.empty())
@@ -73,6 +74,7 @@ Approval read_approval(std::string_view stored) {
           .call_id = text("callId"),
           .decision = text("decision"),
           .source = text("source"),
+          .asked_by = text("askedBy"),
           .by = text("by"),
           .reason = text("reason"),
           .address = address_in(members),

@@ -18,6 +18,7 @@ struct Approval {
   std::string call_id{};    // empty: none
   std::string decision{};   // allow or deny; empty: it is open
   std::string source{};     // answer, session, guardrail, default or run_ended; empty: it is open
+  std::string asked_by{};   // the token that asked; empty: a version before did not keep it
   std::string by{};         // the token that answered
   std::string reason{};
   std::string

@@ -92,6 +92,7 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
                     .tool = command.tool,
                     .args = command.args,
                     .call_id = command.call_id,
+                    .asked_by = std::string(context.actor),
                     .address = shown_address(session, *run),
                     .topic = run->topic,
                     .asked_at = context.now,
@@ -118,7 +119,8 @@ Result<Decision> decide(const AgentState& state, const AnswerApproval& command, 
   if (found == nullptr)
     return fail(Code::approval_not_found, fmt::format("{} has no approval {}", session.key(), command.id));
   if (!found->is_open()) return answer_approval(builder, session, *found, 200);
-  if (runs->active && runs->active->token == context.actor)
+  const bool has_run = runs->active && runs->active->token == context.actor;  // it may have come to another one since
+  if (has_run || found->asked_by == context.actor)
     return fail(Code::forbidden, "the token that asked may not answer; use another token");
   Approval approval = *found;
   approval.decision = command.allow ? "allow" : "deny";

@@ -49,18 +49,31 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
 }
 
 void Leases::start() {
-  background_.run(take_up_open(ledger_,
-                               {.what = "leases",
-                                .recovered = ledger::all_in_memory(ledger_.parts().agents),
-                                .may_be_open = may_have_runs(ledger_),
-                                .take =
-                                    [this](const decide::AgentState& state) {
-                                      for (const auto& [key, runs] : state.runs.sessions())
-                                        take_up_session(state.id(), key, runs);
-                                    }},
-                               stopping_),
-                  "take_up_runs");
+  background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_runs");
   background_.run(run(), "leases");
+}
+
+asio::awaitable<void> Leases::take_up(std::set<std::string> recovered) {
+  co_await take_up_open(ledger_,
+                        {.what = "leases",
+                         .recovered = std::move(recovered),
+                         .may_be_open = may_have_runs(ledger_),
+                         .take =
+                             [this](const decide::AgentState& state) {
+                               for (const auto& [key, runs] : state.runs.sessions())
+                                 take_up_session(state.id(), key, runs);
+                             }},
+                        stopping_);
+  is_taken_up_ = true;
+  taken_up_.release(UINT64_MAX);
+}
+
+asio::awaitable<std::set<Leases::Place>> Leases::places() {
+  if (!is_taken_up_) co_await taken_up_.wait(1);
+  std::set<Place> places;
+  for (const auto& [place, kept] : kept_) places.insert(place);
+  for (const auto& [of, queued] : queued_) places.insert(of.first);
+  co_return places;
 }
 
 asio::awaitable<void> Leases::stop() {

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +23,14 @@
 #include "daemon/decide/run_commands.hpp"
 #include "daemon/leases/turns.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/waiters.hpp"
 #include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
 class Leases {
  public:
+  using Place = std::pair<std::string, std::string>;  // agent and key
   // Called when a session's first queued run may be handed out: agent and key.
   using OnReady = std::function<void(const std::string& agent, const std::string& key)>;
   Leases(ledger::Ledger& ledger, OnReady on_ready);
@@ -71,11 +74,12 @@ class Leases {
   Counters counters() const;
   // When the lease of the active run ends, in ms since the epoch; nothing: there is none.
   std::optional<std::int64_t> lease_ends_at(const std::string& agent, const std::string& key) const;
+  // The sessions that have active or queued runs. Waits until those of before the start are known.
+  asio::awaitable<std::set<Place>> places();
   // Tells whether a session's queued run is still to wait for more input.
   bool is_debounced(const std::string& agent, const std::string& key, const std::string& run_id) const;
 
  private:
-  using Place = std::pair<std::string, std::string>;  // agent and key
   struct Kept {
     decide::RunHold hold{};
     std::string token{};
@@ -95,6 +99,7 @@ class Leases {
     std::int64_t since = 0;
   };
 
+  asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
   void keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times);
   asio::awaitable<void> run();
@@ -109,6 +114,8 @@ class Leases {
   asio::steady_timer timer_;
   ledger::Background background_;
   Turns turns_{};
+  runtime::Waiters taken_up_{};
+  bool is_taken_up_ = false;
   std::map<Place, Kept> kept_{};
   std::map<std::pair<Place, std::string>, Queued> queued_{};  // by session and run id
   Counters counted_{};

@@ -127,6 +127,8 @@ void Commits::on_durable(journal::BatchOutcome outcome) {
   ++counters_.batches;
   counters_.batch_bytes += outcome.bytes;
   counters_.sync_ns += outcome.sync_ns;
+  const auto bound = std::ranges::lower_bound(Counters::sync_bounds, static_cast<double>(outcome.sync_ns) / 1e9);
+  ++counters_.syncs.at(static_cast<std::size_t>(bound - Counters::sync_bounds.begin()));
   bool archives = false;
   std::vector<journal::Event> events;
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {

@@ -6,6 +6,7 @@
 // (daemon/ledger/recovery.cpp).
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -35,8 +36,12 @@ class Commits {
     std::function<asio::awaitable<void>(std::set<std::string>)> reload{};
   };
   struct Counters {
+    // Upper bounds of the buckets of `syncs` in seconds; one more bucket has no bound.
+    static constexpr std::array<double, 13> sync_bounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                        0.025,  0.05,    0.1,    0.25,  1,      5};
     std::uint64_t commits = 0, batches = 0, batch_bytes = 0;
-    std::uint64_t sync_ns = 0;  // spent in write and fdatasync
+    std::uint64_t sync_ns = 0;                                  // spent in write and fdatasync
+    std::array<std::uint64_t, sync_bounds.size() + 1> syncs{};  // batches by how long that took
   };
 
   // Nothing may be staged before set_hooks().

@@ -142,6 +142,7 @@ class Approvals(ApprovalsCase):
     def test_the_token_that_asked_may_not_answer(self):
         run = self.begin_run()
         asked = self.ask(run)
+        self.assertEqual(asked["askedBy"], self.ok(self.api.get("/v1/whoami"), 200)["id"])
         self.problem(self.api.post(self.place(run, asked["id"]), {"decision": "allow"}), 403, "forbidden")
         self.assertIsNone(self.approval(run, asked)["decision"])
         self.answer(run, asked, "deny")

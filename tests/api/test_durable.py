@@ -11,13 +11,13 @@ from harness.sessiond import REPO, Client, eventually
 
 runs = {"asan", "release", "tsan"}
 
-# Every other GET route answers from the state of an agent. The routes of one run, one approval and all open approvals need a run; the
+# Every other GET route answers from the state of an agent. The routes of one run, one approval, all open runs and all open approvals need a run; the
 # lists of a session show the same. Runners are known once they took one. Hooks are a file of their own.
 OF_NO_AGENT = {"/", "/assets/{name}", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/schemas/{name}", "/v1/blobs/{sha256}", "/v1/whoami", "/v1/policy/send", "/v1/events",
                "/v1/agents/{agent}/events", "/v1/admin/streams", "/v1/admin/tokens", "/v1/admin/locks", "/v1/admin/audit",
                "/v1/admin/config", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/agents/{agent}/sessions/{key}/runs/{id}",
                "/v1/agents/{agent}/sessions/{key}/runs/{id}/replay",
-               "/v1/agents/{agent}/sessions/{key}/approvals/{id}", "/v1/approvals", "/v1/runners", "/v1/hooks", "/v1/hooks/{name}",
+               "/v1/agents/{agent}/sessions/{key}/approvals/{id}", "/v1/approvals", "/v1/runs", "/v1/runners", "/v1/hooks", "/v1/hooks/{name}",
                "/v1/search", "/v1/agents/{agent}/messages"}  # find by what is durable, and are 400 without a query
 
 

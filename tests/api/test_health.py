@@ -77,6 +77,15 @@ class Health(Case):
                                 line)
         self.assertTrue([name for name in types if name.startswith("sessiond_")], sorted(types))
 
+    def test_each_batch_is_in_one_bucket_of_how_long_it_took(self):
+        self.say(self.new()["key"])
+        values = dict(line.rsplit(" ", 1) for line in self.api.get("/metrics").raw.decode().splitlines() if not line.startswith("#"))
+        buckets = [float(value) for name, value in values.items() if name.startswith("sessiond_journal_sync_seconds_bucket")]
+        self.assertEqual(buckets, sorted(buckets))
+        self.assertGreater(buckets[-1], 0)
+        self.assertEqual({buckets[-1], float(values["sessiond_journal_sync_seconds_count"])}, {float(values["sessiond_journal_batches_total"])})
+        self.assertEqual(float(values["sessiond_journal_sync_seconds_sum"]), float(values["sessiond_journal_sync_seconds_total"]))
+
     def test_metrics_need_a_token(self):
         self.problem(self.daemon.anonymous().get("/metrics"), 401, "unauthorized")
 

@@ -115,6 +115,7 @@ class Document(Case):
         asked = post(one + "/approvals", S(key, "main", "approvals"), {"runId": run["runId"], "fence": run["lease"]["fence"], "tool": "bash",
                                                                       "args": {"command": "ls"}, "callId": "c1"}, 201)
         get("/v1/approvals", "/v1/approvals")
+        self.assertTrue(get("/v1/runs", "/v1/runs")["data"])
         answerer = self.daemon.client(self.daemon.token("viewer", permissions=["approve"]))
         answered = answerer.post(S(key, "main", "approvals", asked["id"]), {"decision": "allow-session", "reason": "fine"})
         self.check("post", one + "/approvals/{id}", answered, 200)

@@ -44,6 +44,7 @@ TEST_CASE("an approval is read back as it was stored") {
                           .call_id = "c",
                           .decision = "allow",
                           .source = "answer",
+                          .asked_by = "r",
                           .by = "t",
                           .reason = "fine",
                           .asked_at = 1,

@@ -6,7 +6,7 @@ import { parse, quantile, sum, type Metrics } from './metrics';
 
 const EVERY_MS = 2000,
   KEPT = 300;
-const NAMES = ['requests', 'commits', 'median', 'p99', 'fsync', 'batch', 'lag', 'streams', 'checkpoint'] as const;
+const NAMES = ['requests', 'commits', 'median', 'p99', 'fsync', 'slowFsync', 'batch', 'lag', 'streams', 'checkpoint'] as const;
 type Name = (typeof NAMES)[number];
 interface Past {
   times: number[];
@@ -27,6 +27,7 @@ function between(before: Metrics, now: Metrics, seconds: number): Record<Name, n
     median: ms(quantile(before, now, 'sessiond_request_seconds', 0.5)),
     p99: ms(quantile(before, now, 'sessiond_request_seconds', 0.99)),
     fsync: ms(per('sessiond_journal_sync_seconds_total', 'sessiond_journal_batches_total')),
+    slowFsync: ms(quantile(before, now, 'sessiond_journal_sync_seconds', 0.99)),
     batch: per('sessiond_commits_total', 'sessiond_journal_batches_total'),
     lag: sum(now, 'sessiond_stream_lag_events'),
     streams: sum(now, 'sessiond_streams'),
@@ -112,7 +113,10 @@ export function Charts({ read }: { read: () => Promise<string> }) {
           ['median', 'median'],
           ['99 %', 'p99'],
         ])}
-        {chart('fsync of the journal', ' ms', [['mean', 'fsync']])}
+        {chart('fsync of the journal', ' ms', [
+          ['mean', 'fsync'],
+          ['99 %', 'slowFsync'],
+        ])}
         {chart('Commits a batch', '', [['mean', 'batch']])}
         {chart('Streams', '', [
           ['open', 'streams'],

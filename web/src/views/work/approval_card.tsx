@@ -2,7 +2,7 @@
 import { pathOf, post, type Approval } from '../../api/client';
 import { sessionHref } from '../../state/route';
 import { rowOf, titleOf } from '../../state/sessions';
-import { may } from '../../state/who';
+import { may, who } from '../../state/who';
 import { approvals, readWork } from '../../state/work';
 import { Badge } from '../../ui/basics';
 import { now, span, text } from '../../ui/format';
@@ -16,7 +16,8 @@ export function ApprovalCard({ approval, placed }: { approval: Approval; placed?
       approvals.value = approvals.value.filter(one => one.id !== approval.id);
       void readWork();
     });
-  const row = rowOf(approval);
+  const row = rowOf(approval),
+    asked = approval.askedBy === who.value?.id;
   const left = approval.deadline - now.value,
     args = approval.args as Record<string, unknown>;
   const command = typeof args.command === 'string' ? args.command : null;
@@ -41,7 +42,7 @@ export function ApprovalCard({ approval, placed }: { approval: Approval; placed?
         {command ?? JSON.stringify(args, null, 2)}
       </pre>
       <p class="soft small">Without an answer it is denied.</p>
-      {may('approve') ? (
+      {may('approve') && !asked ? (
         <div class="answers">
           <button type="button" class="primary" onClick={() => void answer('allow', 'Allowed')}>
             Allow once
@@ -54,7 +55,7 @@ export function ApprovalCard({ approval, placed }: { approval: Approval; placed?
           </button>
         </div>
       ) : (
-        <p class="soft">This token may not answer it.</p>
+        <p class="soft">{asked ? 'Your token asked: another one must answer.' : 'Your token may not answer it.'}</p>
       )}
     </section>
   );

@@ -153,9 +153,12 @@ HandlerResult all_approvals(Api& api, http::Request& request) {
   CO_TRY(const auto open, query_bool(request, "open"));
   if (open && !*open) co_return fail(Code::bad_request, "open may only be true: a session lists the others");
   const auto add = [](const decide::AgentState& state, const decide::Session& session, const decide::SessionRuns& runs,
-                      std::vector<OpenItem>& listed) {
+                      const AddOpen& found) {
     for (const decide::Approval& each : runs.approvals.all())
-      if (each.is_open()) listed.push_back({each.asked_at, approval_json(state.id(), session.key(), each)});
+      if (each.is_open())
+        found({.since = each.asked_at, .id = each.id, .json = [&] {
+                 return approval_json(state.id(), session.key(), each);
+               }});
   };
   co_return co_await list_open(api, request, co_await api.work.approvals.places(), add);
 }

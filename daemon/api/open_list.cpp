@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "store/names.hpp"
 
@@ -15,10 +17,10 @@ constexpr std::size_t most_listed = 1'000;
 
 }  // namespace
 
-HandlerResult list_open(Api& api, http::Request& request, std::set<std::pair<std::string, std::string>> places,
-                        std::function<void(const decide::AgentState&, const decide::Session&,
-                                           const decide::SessionRuns&, std::vector<OpenItem>&)>
-                            add) {
+HandlerResult list_open(
+    Api& api, http::Request& request, std::set<std::pair<std::string, std::string>> places,
+    std::function<void(const decide::AgentState&, const decide::Session&, const decide::SessionRuns&, const AddOpen&)>
+        find) {
   std::optional<std::string> only;
   if (const auto named = query_text(request, "agent")) {
     only = store::normalize_agent_id(*named);
@@ -31,29 +33,31 @@ HandlerResult list_open(Api& api, http::Request& request, std::set<std::pair<std
   std::vector<std::string> agents;
   for (const auto& [agent, key] : places)
     if (agents.empty() || agents.back() != agent) agents.push_back(agent);
-  const auto add_of = [&](const decide::AgentState& state, const std::string& key, std::vector<OpenItem>& listed) {
+  const auto find_in = [&](const decide::AgentState& state, const std::string& key, const AddOpen& add) {
     const decide::Session* session = state.find_key(key);
     const decide::SessionRuns* runs = session == nullptr ? nullptr : state.runs.find(session->key());
     if (runs == nullptr || !sees(request.principal, state, *session)) return;
-    if (!channel || store::equals_nocase(*channel, session->channel)) add(state, *session, *runs, listed);
+    if (!channel || store::equals_nocase(*channel, session->channel)) find(state, *session, *runs, add);
   };
   std::vector<std::string> degraded;
   co_return co_await api.ledger.show_all(
       agents, wants_fresh(request),
       [&](const ledger::Ledger::States& states, const ledger::Seen& seen) -> Result<http::Response> {
         std::vector<OpenItem> listed;
+        const AddOpen add = [&listed](OpenItem item) { listed.push_back(std::move(item)); };
         for (const auto& [agent, key] : places) {
           const decide::AgentState* state = api.ledger.parts().memory.holding(agent, key);
           const auto stored =
               std::ranges::find(states, agent, [](const decide::AgentState* each) { return each->id(); });
           if (state == nullptr && stored != states.end()) state = *stored;
-          if (state != nullptr) add_of(*state, key, listed);
+          if (state != nullptr) find_in(*state, key, add);
         }
-        std::ranges::sort(listed, {}, [](const OpenItem& each) { return std::tie(each.since, each.json); });
-        const bool more = listed.size() > most_listed;
-        if (more) listed.resize(most_listed);
+        const auto shown = listed.begin() + static_cast<std::ptrdiff_t>(std::min(most_listed, listed.size()));
+        std::ranges::partial_sort(listed, shown, {},
+                                  [](const OpenItem& each) { return std::tie(each.since, each.id); });
+        const bool more = shown != listed.end();
         std::string body = "{\"data\":[";
-        for (const OpenItem& each : listed) append_element(body, each.json);
+        for (auto each = listed.begin(); each != shown; ++each) append_element(body, each->json());
         body += fmt::format(R"(],"hasMore":{}{}}})", more, degraded_member(request.principal, degraded));
         return as_of_response(std::move(body), api.ledger.as_of(seen.seq()));
       },

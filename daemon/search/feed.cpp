@@ -292,7 +292,7 @@ Result<void> Feed::read_session(const std::string& agent, const KnownSession& se
     doc->channel = session.channel;
     doc->archived = session.archived;
     index_.documents().changed(*doc);
-    TRY(read(name, file));
+    TRY(read(name, file, session.as_of));
   }
   if (session.name.empty() && session.label.empty() && !session.archived) return {};
   Doc& names = index_.doc({agent, session.key, "", std::string(names_doc)});
@@ -313,11 +313,11 @@ Result<void> Feed::read_archive(const std::string& agent, const KnownArchive& ar
   doc.channel = archive.channel;
   doc.ending = transcripts::archive_ending(archive.file);
   index_.documents().changed(doc);
-  return read(name, archive.file);
+  return read(name, archive.file, source_.journal().head());
 }
 
-Result<void> Feed::read(const DocName& name, const std::string& file) {
-  const std::uint64_t head = source_.journal().head();
+// `as_of`: the journal's end before it was asked which file it is.
+Result<void> Feed::read(const DocName& name, const std::string& file, std::uint64_t as_of) {
   for (bool more = true; more;) {
     Doc& doc = index_.doc(name);
     const std::string transcript = transcripts::transcript_name(doc.session_id, name.topic);
@@ -339,7 +339,7 @@ Result<void> Feed::read(const DocName& name, const std::string& file) {
     if (!index_.commit()) return fail(Code::degraded, "the index is not written");
   }
   Doc& doc = index_.doc(name);
-  doc.scanned_from = head;
+  doc.scanned_from = as_of;
   doc.scanned_to = source_.journal().head();
   index_.documents().changed(doc);
   return {};

@@ -43,7 +43,7 @@ class Feed {
   Result<void> read_session(const std::string& agent, const KnownSession& session);
   Result<void> read_archives(const std::string& agent, const std::vector<KnownArchive>& archives);
   Result<void> read_archive(const std::string& agent, const KnownArchive& archive);
-  Result<void> read(const DocName& name, const std::string& file);
+  Result<void> read(const DocName& name, const std::string& file, std::uint64_t as_of);
   void forget(const std::string& agent, const std::string& key);
 
   Index& index_;

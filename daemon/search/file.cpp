@@ -98,7 +98,8 @@ void IndexFile::note_wal() { noted_.back() = look().back(); }
 
 bool IndexFile::is_untouched() const {
   const Looks now = look();
-  return now == noted_ && std::ranges::equal(now, opened_, {}, &Look::inode, &Look::inode);
+  return now == noted_ && now.front().inode == inode_ &&
+         std::ranges::equal(now, opened_, {}, &Look::inode, &Look::inode);
 }
 
 bool IndexFile::has_room() const {

@@ -26,8 +26,8 @@ class IndexFile {
   // The same of what is written ahead. The index itself must look as it was noted: only a checkpoint changes it.
   void note_wal();
   std::uint64_t noted_bytes() const { return static_cast<std::uint64_t>(noted_.front().size); }
-  // Returns whether they are the opened ones and look as they were noted. What others write while the index does may be
-  // missed.
+  // Returns whether they are the prepared and opened ones, and look as they were noted. What others write while the
+  // index does may be missed.
   bool is_untouched() const;
   // Returns whether its disk has more than 256 MiB left, or a quarter of a small one. What is left then is for the
   // store.

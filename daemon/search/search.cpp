@@ -154,6 +154,10 @@ void Search::pause(milliseconds time) {
 }
 
 void Search::discard(const std::string& why, std::int64_t floor) {
+  {
+    const std::scoped_lock lock(mutex_);
+    status_.whole = false;
+  }
   log::warn("search_index_discarded", {{"path", options_.path}, {"why", why}});
   floor_ = floor;
   if (!options_.in_memory) file_.remove();
@@ -292,7 +296,7 @@ Search::Step Search::work(Index& index) {
   }
   if (!tidy(index, behind)) return undo(index, unwritten);
   say("");
-  // What comes meanwhile goes in together: each commit makes a part of FTS5's that is merged with others later.
+  // Messages that come meanwhile go in with one commit. Each commit makes a segment of FTS5, and merging those is dear.
   const bool goes_on = !reading_.whole || reading_.at < head || index.has_purged_texts();
   return {.rest = has_work && goes_on ? milliseconds(0) : idle};
 }

@@ -14,14 +14,15 @@
 namespace sessiond::search {
 namespace {
 
-KnownSession known(const decide::AgentState& state, const decide::Session& session) {
+KnownSession known(const decide::AgentState& state, const decide::Session& session, std::uint64_t as_of) {
   KnownSession out{.key = session.key(),
                    .session_id = session.session_id,
                    .channel = session.channel,
                    .name = session.name,
                    .label = session.label,
                    .created_at = session.created_at,
-                   .archived = session.archived_at.has_value()};
+                   .archived = session.archived_at.has_value(),
+                   .as_of = as_of};
   const std::string own = decide::AgentState::file_of(session, {});
   out.files.emplace_back("", own);
   if (const auto* topics = state.transcripts.topics(session.session_id)) {
@@ -65,23 +66,24 @@ Result<std::vector<std::string>> Source::agents() {
 }
 
 Result<std::vector<KnownSession>> Source::sessions(std::string agent, std::string after) {
-  const auto collect = [after = std::move(after)](const decide::AgentState& state,
-                                                  ledger::Seen&) -> Result<std::vector<KnownSession>> {
+  const auto collect = [after = std::move(after), as_of = journal().head()](
+                           const decide::AgentState& state, ledger::Seen&) -> Result<std::vector<KnownSession>> {
     std::vector<KnownSession> all;
     const auto& sessions = state.by_name();
     auto at = after.empty() ? sessions.begin() : sessions.upper_bound(after);
-    for (; all.size() < limits::slice_sessions && at != sessions.end(); ++at) all.push_back(known(state, *at->second));
+    for (; all.size() < limits::slice_sessions && at != sessions.end(); ++at)
+      all.push_back(known(state, *at->second, as_of));
     return all;
   };
   return ask<std::vector<KnownSession>>(ledger_.show(std::move(agent), false, collect));
 }
 
 Result<std::optional<KnownSession>> Source::session(std::string agent, std::string key) {
-  const auto find = [key = std::move(key)](const decide::AgentState& state,
-                                           ledger::Seen&) -> Result<std::optional<KnownSession>> {
+  const auto find = [key = std::move(key), as_of = journal().head()](
+                        const decide::AgentState& state, ledger::Seen&) -> Result<std::optional<KnownSession>> {
     const auto found = state.by_name().find(key);
     if (found == state.by_name().end()) return std::nullopt;
-    return known(state, *found->second);
+    return known(state, *found->second, as_of);
   };
   return ask<std::optional<KnownSession>>(ledger_.show(std::move(agent), false, find));
 }

@@ -19,6 +19,7 @@ struct KnownSession {
   std::int64_t created_at = 0;
   bool archived = false;                                     // by its mark
   std::vector<std::pair<std::string, std::string>> files{};  // by topic: "" for its own transcript
+  std::uint64_t as_of = 0;  // the journal's end before it was asked: what came after it may be in `files` or not
 };
 struct KnownArchive {
   std::string key{}, session_id{}, channel{}, topic{}, file{};  // topic: "" of its session's own transcript

@@ -151,7 +151,7 @@ int Connection::on_progress(void* self) {
   return std::chrono::steady_clock::now() > connection.deadline_ ? 1 : 0;
 }
 
-// Another process, or in memory another connection, has a lock.
+// SQLite calls it while another process, or in memory another connection, has a lock. 0: it gives up.
 int Connection::on_busy(void* self, int pauses) {
   if (pauses >= most_busy_pauses || on_progress(self) != 0) return 0;
   std::this_thread::sleep_for(busy_pause);

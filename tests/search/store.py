@@ -1,12 +1,21 @@
 """A store that random operations change: the sessions of one agent. It remembers what must be found afterwards and what must not."""
 
 import json
+import os
 from dataclasses import dataclass, field
 
 from harness.case import S, uid
+from harness.sessiond import eventually
 from texts import a_text
 
 CHANNELS = ("slack", "discord")
+
+
+def or_none(look, *args):
+    try:
+        return look(*args)
+    except FileNotFoundError:
+        return None
 
 
 @dataclass
@@ -116,9 +125,11 @@ class Store:
         self.done.append(f"{'edit' if new else 'unsay'} {message.word}: {reply.status}")
         if reply.status in (200, 201):
             self.dead.add(message.word)
-            for session in self.sessions.values():
-                if new and message.word in session.words:
-                    session.words.add(new)
+            holders = [session for session in self.sessions.values() if message.word in session.words]
+            for session in holders if new else ():
+                session.words.add(new)
+            if new and not holders:
+                self.unknown.add(new)
         else:
             self.unknown |= {message.word, new}
         message.word = new
@@ -254,8 +265,17 @@ class Store:
         self.note("foreign", session, reply)
         session.words.add(word)
 
+    def lose_index(self):
+        """Removes the index. It goes on once a new one is being made, beside what follows."""
+        path = self.daemon.state / "search" / "index.db"
+        with eventually(lambda: or_none(path.open, "rb"), what="an index") as lost:
+            inode = os.fstat(lost.fileno()).st_ino  # as long as it is open no other file gets it
+            path.unlink(missing_ok=True)
+            eventually(lambda: (there := or_none(path.stat)) and there.st_ino != inode, timeout=30, what="a new index")
+        self.done.append("lose index")
+
     # The operations with their weights: those of the store, and those of one session.
-    ALONE = ((make, 3), (hear, 8), (edit, 4), (unsay, 3), (restore, 3))
+    ALONE = ((make, 3), (hear, 8), (edit, 4), (unsay, 3), (restore, 3), (lose_index, 1))
     OF_SESSION = ((say, 10), (fork, 3), (reset, 2), (clear, 1), (archive, 1), (unarchive, 1), (delete, 2), (purge, 2),
                   (delete_topic, 1), (replace, 1), (rename, 2), (spawn, 1), (foreign, 1),
                   (import_replace, 1), (import_continue, 1))

@@ -490,6 +490,7 @@ TEST_CASE("the index changes its file in a checkpoint only") {
   REQUIRE(made.index->commit());
   made.index->checkpoint();
   IndexFile file(path, true);
+  REQUIRE(file.prepare().has_value());
   file.note_opened();
   for (std::uint64_t seq = 0; !made.index->needs_checkpoint(); ++seq) {
     made.add(seq, std::string(20'000, 'x'), 1000);

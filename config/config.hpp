@@ -229,6 +229,10 @@ struct Config {
   struct Hooks {
     std::int64_t timeout_ms = 10'000;
   };
+  struct Takeover {
+    std::int64_t default_ms = 4LL * 3'600'000;
+    std::int64_t from_me_ms = 0;  // 0: none
+  };
   struct Deliveries {
     std::int64_t max_attempts = 10;
     std::int64_t max_age_ms = 24LL * 3'600'000;
@@ -249,6 +253,7 @@ struct Config {
     Runs runs{};
     Approvals approvals{};
     Hooks hooks{};
+    Takeover takeover{};
     Deliveries deliveries{};
     Inbound inbound{};
     std::map<std::string, Agent> agents{};  // by id

@@ -284,6 +284,13 @@ void describe(Visitor& v, AConfig& c) {
   });
   v.group("hooks", "Programs that are asked before a run or a tool begins.",
           [&] { v.key("timeoutMs", c.work.hooks.timeout_ms, Between{10, hour}, "How long an answer is waited for."); });
+  v.group("takeover", "People who speak in place of the agent: policy/runs/README.md.", [&] {
+    v.key("defaultMs", c.work.takeover.default_ms, Between{second, 7 * day},
+          "How long after the person's last word the agent speaks again.");
+    v.key("fromMeMs", c.work.takeover.from_me_ms, Between{0, 7 * day},
+          "The same when the owner of the agent's account types by hand in the chat (fromMe). 0: that takes nothing "
+          "over.");
+  });
   v.group("deliveries", "Answers on their way to a channel.", [&] {
     v.key("maxAttempts", c.work.deliveries.max_attempts, Between{1, 1'000}, "A delivery fails after so many attempts.");
     v.key("maxAgeMs", c.work.deliveries.max_age_ms, Between{second, ten_years}, "A delivery fails at this age.");

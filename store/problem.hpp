@@ -34,6 +34,7 @@ enum class Code : std::uint8_t {
   session_archived,
   session_reset,
   session_busy,
+  taken_over,
   sdk_session_taken,
   nothing_to_compact,
   session_log_off,

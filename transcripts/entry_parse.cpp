@@ -200,7 +200,8 @@ std::string said_in(const NewEntry& entry) {
 
 bool is_answer(std::string_view message) {
   const json::Index members(message);
-  if (members.string_at("role") != "assistant" || members.string_at("state") == "interrupted") return false;
+  const auto state = members.string_at("state");
+  if (members.string_at("role") != "assistant" || state == "interrupted" || state == "superseded") return false;
   return !text_of(members.find("content").value_or("\"\"")).empty();
 }
 

@@ -65,15 +65,16 @@ void add_export_routes(http::Router& router, Api& api);       // sessions as doc
 void add_import_routes(http::Router& router, Api& api);       // sessions of other programs
 void add_inbound_routes(http::Router& router, Api& api);      // what people say and do on chat platforms
 void add_bridge_routes(http::Router& router, Api& api);       // outbound
-void add_run_routes(http::Router& router, Api& api);          // runs
-void add_run_work_routes(http::Router& router, Api& api);     // what runners tell of a run
-void add_runner_routes(http::Router& router, Api& api);       // runners, the model of a run
-void add_approval_routes(http::Router& router, Api& api);     // approvals of tools
-void add_hook_routes(http::Router& router, Api& api);         // hooks, calls of them, shutdown of a session
-void add_delivery_routes(http::Router& router, Api& api);     // deliveries
-void add_policy_routes(http::Router& router, Api& api);       // send policy
-void add_event_routes(http::Router& router, Api& api);        // SSE
-void add_ticket_routes(http::Router& router, Api& api);       // tickets for SSE
+void add_takeover_routes(http::Router& router, Api& api);
+void add_run_routes(http::Router& router, Api& api);       // runs
+void add_run_work_routes(http::Router& router, Api& api);  // what runners tell of a run
+void add_runner_routes(http::Router& router, Api& api);    // runners, the model of a run
+void add_approval_routes(http::Router& router, Api& api);  // approvals of tools
+void add_hook_routes(http::Router& router, Api& api);      // hooks, calls of them, shutdown of a session
+void add_delivery_routes(http::Router& router, Api& api);  // deliveries
+void add_policy_routes(http::Router& router, Api& api);    // send policy
+void add_event_routes(http::Router& router, Api& api);     // SSE
+void add_ticket_routes(http::Router& router, Api& api);    // tickets for SSE
 void add_admin_routes(http::Router& router, Api& api);  // whoami, tokens, checkpoint, config, backup, doctor, audit log
 void add_maintenance_routes(http::Router& router, Api& api);  // limits of session.maintenance, orphans
 void add_lock_routes(http::Router& router, Api& api);         // locks shared with foreign programs

@@ -1,10 +1,14 @@
 // Takes what an agent sends to a chat platform.
+#include <algorithm>
+
 #include "daemon/api/bridge_fields.hpp"
 #include "daemon/api/media.hpp"
 #include "store/names.hpp"
 
 namespace sessiond::api {
 namespace {
+
+constexpr std::uint64_t most_seq = 1ULL << 53;  // no transcript has so many entries
 
 struct Asked {
   decide::Outbound command{};
@@ -29,6 +33,11 @@ Result<Asked> read_outbound(http::Request& request, const Limits& limits) {
   if (!command.message_id.empty() && !store::valid_entry_id(command.message_id))
     fields.fault("messageId", "must be 1..128 of [A-Za-z0-9._:-]");
   command.mirror_only = fields.boolean("mirrorOnly").value_or(false);
+  command.takes_over = fields.boolean("takeover").value_or(false);
+  command.name = person_name(fields);
+  if (fields.has("name") && !command.takes_over) fields.fault("name", "goes with takeover: true");
+  if (const auto seen = fields.integer("seenSeq"))
+    command.seen_seq = std::min(static_cast<std::uint64_t>(*seen), most_seq);
   check_not_empty(fields, command.text, "mediaUrls", !command.media_urls.empty());
   std::string key = fields.string("idempotencyKey").value_or("");
   TRY(fields.done());
@@ -41,6 +50,8 @@ HandlerResult outbound(Api& api, http::Request& request) {
   CO_TRY(auto asked,
          co_await off_the_loop(api, request, [&](const Limits& limits) { return read_outbound(request, limits); }));
   decide::Outbound& command = asked.command;
+  if (command.takes_over && !request.principal.may(auth::Permission::takeover))
+    co_return fail(Code::forbidden, "this token may not take over; it needs the permission takeover");
   command.target = path.target;
   command.instance = request.path;
   command.request_id = request.request_id;

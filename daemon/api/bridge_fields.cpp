@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "policy/secret_scan.hpp"
 #include "store/names.hpp"
+#include "store/utf8.hpp"
 
 namespace sessiond::api {
 
@@ -63,6 +66,16 @@ decide::Person person_of(Fields& fields, std::string_view name) {
   person.has_id = true;
   person.json = shown.text();
   return person;
+}
+
+std::string person_name(Fields& fields) {
+  constexpr std::size_t longest_name = 100;  // code points
+  const std::string name = fields.string("name", 4 * longest_name).value_or("");
+  if (store::count_code_points(name) > longest_name)
+    fields.fault("name", fmt::format("has more than {} characters", longest_name));
+  if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
+    fields.fault("name", "has control characters");
+  return std::string(store::trim(name));
 }
 
 std::string agent_of(Fields& fields) {

@@ -18,6 +18,8 @@ void check_content(Fields& fields, const std::optional<std::string>& text, std::
 void check_not_empty(Fields& fields, const std::optional<std::string>& text, std::string_view other, bool has_other);
 // A string, or {"id","name"?,"username"?}. Empty when absent.
 decide::Person person_of(Fields& fields, std::string_view name);
+// The name of a person who speaks in place of the agent; empty when absent.
+std::string person_name(Fields& fields);
 // An agent id, normalised; "main" when absent.
 std::string agent_of(Fields& fields);
 

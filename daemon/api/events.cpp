@@ -4,6 +4,7 @@
 #include "daemon/api/tickets.hpp"
 #include "daemon/decide/message_channels.hpp"
 #include "daemon/decide/run_commands.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 
 namespace sessiond::api {
 namespace {
@@ -77,10 +78,10 @@ HandlerResult session_stream(Api& api, http::Request& request) {
 }
 
 // Says whether the request may tell what the agent does: as the runner of the active run, or, unless runs.exclusive is
-// set, without naming a run. lease_lost, session_busy.
+// set, without naming a run. lease_lost, session_busy, taken_over.
 asio::awaitable<Result<bool>> check_agent_may_tell(Api& api, const http::Request& request, const SessionPath& path) {
   CO_TRY(const auto run, run_of(request));
-  if (!run && !api.ledger.rules().runs.exclusive) co_return true;
+  if (!run && !api.ledger.rules().runs.exclusive && api.work.takeovers.size() == 0) co_return true;
   co_return co_await ledger::show_of(api.ledger, path.agent, path.target.key, false,
                                      [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<bool> {
                                        TRY(const decide::Session* session,
@@ -88,9 +89,10 @@ asio::awaitable<Result<bool>> check_agent_may_tell(Api& api, const http::Request
                                        seen.only(*session, path.target.key);
                                        if (run) {
                                          TRY(decide::held_run(state, *session, *run, request.principal.id));
-                                         return true;
+                                       } else if (api.ledger.rules().runs.exclusive) {
+                                         TRY(decide::check_no_active_run(state, *session));
                                        }
-                                       TRY(decide::check_no_active_run(state, *session));
+                                       TRY(decide::check_agent_may_speak(state, *session, run.has_value()));
                                        return true;
                                      });
 }

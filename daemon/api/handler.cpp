@@ -65,13 +65,13 @@ bool is_json_type(std::string_view type) {
 
 void add_routes(http::Router& router, Api& api) {
   for (const auto add :
-       {add_health_routes,    add_agent_routes,     add_list_routes,        add_session_routes,     add_archive_routes,
-        add_lifecycle_routes, add_last_routes,      add_fork_routes,        add_message_routes,     add_context_routes,
-        add_export_routes,    add_import_routes,    add_inbound_routes,     add_bridge_routes,      add_run_routes,
-        add_runner_routes,    add_approval_routes,  add_hook_routes,        add_delivery_routes,    add_policy_routes,
-        add_event_routes,     add_ticket_routes,    add_admin_routes,       add_maintenance_routes, add_lock_routes,
-        add_login_routes,     add_schema_routes,    add_session_log_routes, add_run_work_routes,    add_blob_routes,
-        add_search_routes,    add_dashboard_routes, add_snapshot_routes,    add_mcp_routes})
+       {add_health_routes,    add_agent_routes,  add_list_routes,      add_session_routes,     add_archive_routes,
+        add_lifecycle_routes, add_last_routes,   add_fork_routes,      add_message_routes,     add_context_routes,
+        add_export_routes,    add_import_routes, add_inbound_routes,   add_bridge_routes,      add_takeover_routes,
+        add_run_routes,       add_runner_routes, add_approval_routes,  add_hook_routes,        add_delivery_routes,
+        add_policy_routes,    add_event_routes,  add_ticket_routes,    add_admin_routes,       add_maintenance_routes,
+        add_lock_routes,      add_login_routes,  add_schema_routes,    add_session_log_routes, add_run_work_routes,
+        add_blob_routes,      add_search_routes, add_dashboard_routes, add_snapshot_routes,    add_mcp_routes})
     add(router, api);
   router.show_problems(as_seen);
 }

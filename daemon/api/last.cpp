@@ -5,6 +5,7 @@
 
 #include "daemon/api/transcript_source.hpp"
 #include "daemon/decide/last_session.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/view.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "store/limits.hpp"
@@ -23,8 +24,10 @@ struct Search {
 http::Response shown(Api& api, const http::Request& request, const decide::AgentState& state,
                      const decide::Session& session, const ledger::Seen& seen) {
   const bool parent = sees_parent(request.principal, state.id(), session);
-  http::Response response =
-      as_of_response(api, decide::session_json(state.id(), session, {.parent = parent}), seen.seq());
+  http::Response response = as_of_response(
+      api,
+      decide::session_json(state.id(), session, {.parent = parent, .takeover = decide::shown_takeover(state, session)}),
+      seen.seq());
   set_etag(response, decide::etag(session));
   return response;
 }

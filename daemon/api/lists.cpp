@@ -13,6 +13,7 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/api/snapshots.hpp"
 #include "daemon/decide/string_map.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/view.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
@@ -30,6 +31,7 @@ struct Query {
   std::optional<std::int64_t> updated_since;
   std::optional<bool> archived = false;  // nothing: both
   bool needs_answer = false;
+  bool is_held = false;  // only those in which a person speaks
   decide::SessionView view{.snapshots = false};
   std::string filters;  // the query without cursor and limit; a cursor is valid for the same filters only
 };
@@ -93,6 +95,9 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
   const auto needs = text("needs");
   if (needs && *needs != "answer") return fail(Code::bad_request, "needs may only be answer");
   query.needs_answer = needs.has_value();
+  const auto held = text("held");
+  if (held && *held != "takeover") return fail(Code::bad_request, "held may only be takeover");
+  query.is_held = held.has_value();
   TRY(query.view.snapshots, includes_snapshots(request));
   TRY(query.view.fields, query_names(request, "fields"));
   for (const auto& [name, value] : request.query) {
@@ -158,6 +163,8 @@ class Scanner {
       whole = look_at(decide::of_sdk_session(state_, *query_.sdk_session_id));
     } else if (!principal_.key.empty()) {
       whole = look_at(decide::family_of(state_, principal_.key));
+    } else if (query_.is_held) {
+      whole = look_at(taken_over());
     } else {
       whole = look_at_all();
     }
@@ -193,6 +200,13 @@ class Scanner {
     return whole;
   }
 
+  std::vector<const decide::Session*> taken_over() const {
+    std::vector<const decide::Session*> all;
+    for (const std::string& key : state_.runs.taken_over())
+      if (const decide::Session* session = state_.find_key(key)) all.push_back(session);
+    return all;
+  }
+
   // The same of a few sessions.
   bool look_at(std::vector<const decide::Session*> sessions) {
     std::ranges::sort(sessions, [this](const decide::Session* a, const decide::Session* b) {
@@ -215,7 +229,8 @@ class Scanner {
     // Skips what the token may not see before counting, so that neither cursor nor page end depends on it.
     if (!sees(principal_, state_, *session)) return true;
     const bool by_parent = query_.spawned_by && !sees_parent(principal_, state_.id(), *session);
-    if (!by_parent && matches(query_, *session)) progress_.found.push_back(position_of(*session));
+    const bool is_wanted = !query_.is_held || state_.runs.taken_over().contains(session->key());
+    if (!by_parent && is_wanted && matches(query_, *session)) progress_.found.push_back(position_of(*session));
     if (progress_.found.size() > query_.limit) return !(progress_.ended = true);
     if (++progress_.looked < limits::list_scan) return true;
     progress_.cut = position_of(*session);
@@ -271,6 +286,7 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
       if (there == nullptr || !sees(request.principal, *state, *there)) continue;
       session = there;
       view.parent = sees_parent(request.principal, at.agent, *there);
+      view.takeover = decide::shown_takeover(*state, *there);
     }
     if (session == nullptr) continue;
     read += session->entry()->size();
@@ -366,7 +382,7 @@ void add_list_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
   http::QueryNames query{"limit",    "cursor", "sort",      "channel",      "chatType",     "keyPrefix",
                          "label",    "name",   "spawnedBy", "sdkSessionId", "updatedSince", "activeMinutes",
-                         "archived", "q",      "fields",    "include",      "needs"};
+                         "archived", "q",      "fields",    "include",      "needs",        "held"};
   on("GET", "/v1/agents/{agent}/sessions", auth::Permission::read, of_agent, query);
   query.emplace_back("agent");
   on("GET", "/v1/sessions", auth::Permission::read, of_all, query);

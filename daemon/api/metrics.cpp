@@ -216,6 +216,8 @@ std::string metrics_text(const Api& api, std::vector<stream::StreamInfo> streams
   add_runs(families, api.work.claims.leases().counters(), api.work.claims.waiting());
   families.gauge("sessiond_approvals_open", "Tools that runs wait to be allowed.",
                  static_cast<double>(api.work.approvals.open()));
+  families.gauge("sessiond_takeovers", "Sessions in which a person speaks in place of the agent.",
+                 static_cast<double>(api.work.takeovers.size()));
   add_content(families, api, sizes);
   add_streams(families, api.streams.counters(), std::move(streams));
   add_deliveries(families, api.work.outbox.counts());

@@ -50,11 +50,15 @@ Result<Told> read_events(std::string_view list) {
   return told;
 }
 
-// Publishes what of a call is not stored.
+// Publishes what of a call is not stored. People are shown no words of a run that a person has superseded.
 void pass_on(Api& api, const journal::Envelope& about, const Told& told, const std::string& run_id) {
+  const decide::AgentState* state = ledger::loaded_state(api.ledger.parts(), about.agent, about.key);
+  const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(about.key);
+  const bool is_superseded = runs != nullptr && runs->active && runs->active->superseded;
   for (const decide::RunEvent& event : told.events) {
     const auto type = journal::event_type(event.type);
     if (!type || *type < journal::EventType::session_typing) continue;
+    if (is_superseded && *type == journal::EventType::text_delta) continue;
     journal::Envelope envelope = about;
     envelope.type = *type;
     if (*type == journal::EventType::text_delta) {

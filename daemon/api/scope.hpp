@@ -10,6 +10,7 @@
 
 #include "daemon/decide/approval_commands.hpp"
 #include "daemon/decide/session_log.hpp"
+#include "daemon/decide/takeover_commands.hpp"
 #include "daemon/http/message.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/try.hpp"

@@ -5,6 +5,7 @@
 #include "daemon/api/handler.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/snapshots.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/view.hpp"
 #include "daemon/ledger/transcript_readers.hpp"
 #include "policy/names.hpp"
@@ -116,8 +117,12 @@ HandlerResult get_session(Api& api, http::Request& request) {
   decide::SessionView view;
   CO_TRY(view.fields, query_names(request, "fields"));
   CO_TRY(const bool snapshots, includes_snapshots(request));
-  const auto show = [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
+  const auto show = [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<http::Response> {
+    TRY(const decide::Session* there, visible(state, path.target, request.principal));
+    const decide::Session& session = *there;
+    seen.only(session, path.target.key);
     view.parent = sees_parent(request.principal, path.agent, session);
+    view.takeover = decide::shown_takeover(state, session);
     const std::string tag = decide::etag(session);
     http::Response response;
     if (request.header("if-none-match").contains("\"" + tag + "\"")) {
@@ -131,7 +136,7 @@ HandlerResult get_session(Api& api, http::Request& request) {
     set_etag(response, tag);
     return response;
   };
-  CO_TRY(auto response, co_await show_session(api, request, path, wants_fresh(request), show));
+  CO_TRY(auto response, co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), show));
   if (snapshots) co_await show_snapshots(api, response, false);
   co_return response;
 }
@@ -291,7 +296,9 @@ HandlerResult children(Api& api, http::Request& request) {
           if (more) break;
           begin_element(body);
           decide::append_session(body, path.agent, *child,
-                                 {.snapshots = false, .parent = sees_parent(request.principal, path.agent, *child)});
+                                 {.snapshots = false,
+                                  .parent = sees_parent(request.principal, path.agent, *child),
+                                  .takeover = decide::shown_takeover(state, *child)});
         }
         body += more ? "],\"hasMore\":true}" : "]}";
         return as_of_response(api, std::move(body), seen.seq());

@@ -12,9 +12,10 @@ namespace {
 // In the order of the enums.
 constexpr std::array<std::string_view, 7> role_names{"admin",  "operator", "bridge", "runner",
                                                      "viewer", "metrics",  "session"};
-constexpr std::array<std::string_view, 21> permission_names{
-    "open",  "read",      "stream",  "ticket", "write",  "append",      "spawn",  "bridge",  "send", "deliver", "run",
-    "abort", "approvals", "approve", "hook",   "policy", "maintenance", "tokens", "metrics", "self", "mcp"};
+constexpr std::array<std::string_view, 22> permission_names{
+    "open",   "read",        "stream", "ticket",  "write",     "append",  "spawn",    "bridge",
+    "send",   "deliver",     "run",    "abort",   "approvals", "approve", "takeover", "hook",
+    "policy", "maintenance", "tokens", "metrics", "self",      "mcp"};
 static_assert(role_names.size() == static_cast<std::size_t>(Role::session) + 1);
 static_assert(permission_names.size() == static_cast<std::size_t>(Permission::mcp) + 1);
 
@@ -33,10 +34,10 @@ constexpr Permissions granted(Role role) {
   switch (role) {
     case Role::admin:
       return of({read, stream, ticket, write, append, spawn, bridge, send, deliver, run, Permission::abort, approvals,
-                 approve, hook, policy, maintenance, tokens, Permission::metrics});
+                 approve, takeover, hook, policy, maintenance, tokens, Permission::metrics});
     case Role::operator_:
       return of({read, stream, ticket, write, append, spawn, bridge, send, deliver, run, Permission::abort, approvals,
-                 approve, hook, policy, maintenance, Permission::metrics});
+                 approve, takeover, hook, policy, maintenance, Permission::metrics});
     case Role::bridge:
       return of({read, stream, ticket, Permission::bridge, send, deliver, Permission::abort, approvals});
     case Role::runner:
@@ -77,6 +78,7 @@ bool Principal::may(Permission permission) const {
     return std::ranges::find(permissions, name(given)) != permissions.end();
   };
   if (permission == Permission::hook) return is_given(Permission::hook);
+  if (permission == Permission::takeover || permission == Permission::send) return is_given(Permission::takeover);
   const bool about_approvals = permission == Permission::approvals || permission == Permission::approve;
   return about_approvals && is_given(Permission::approve);
 }

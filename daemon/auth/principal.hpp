@@ -30,6 +30,7 @@ enum class Permission : std::uint8_t {
   abort,        // stopping a run
   approvals,    // GET of approvals
   approve,      // answering them
+  takeover,     // speaking in place of the agent; who was given it may send, too
   hook,         // answering calls of hooks
   policy,       // PUT of the send policy
   maintenance,  // checkpoint, locks, doctor, config
@@ -48,7 +49,7 @@ struct Principal {
   std::string channel{};              // empty: all
   std::string key{};                  // of role session: its session; else empty
   std::string note{};
-  std::vector<std::string> permissions{};  // that the token has beside those of its role: approve, hook
+  std::vector<std::string> permissions{};  // that the token has beside those of its role: approve, hook, takeover
 
   // Says whether the role or the permissions allow it. An anonymous sender may only use open routes. `tokens` also
   // requires sees_everything(), since a new token may have no limits. `policy` and `maintenance` are not restricted

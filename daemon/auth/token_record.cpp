@@ -143,7 +143,8 @@ Principal principal_of(const TokenInfo& info) {
 }
 
 bool can_be_given(std::string_view permission) {
-  return permission == name(Permission::approve) || permission == name(Permission::hook);
+  return permission == name(Permission::approve) || permission == name(Permission::hook) ||
+         permission == name(Permission::takeover);
 }
 
 std::string write_tokens(const std::vector<TokenRecord>& records) {

@@ -465,6 +465,8 @@ class EntryAppender {
       now = after_deletion(needs_, *request_.needs, builder_.context().now);
     else if (request_.needs_answer && &entry == request_.entries.data())
       now = with_need(needs_, request_.topic, end_.count, builder_.context().now);
+    else if (request_.needs_after)
+      now = *request_.needs_after;
     else if (!needs_.empty() && entry.role == "assistant" && transcripts::is_answer(entry))
       now = without_need(needs_, request_.topic);
     if (now == needs_) return;

@@ -323,6 +323,9 @@ struct Outbound {
   std::string usage{};  // raw JSON object
   std::string model{}, provider{}, stop_reason{};
   bool mirror_only = false;
+  bool takes_over = false;                       // the requester says it in place of the agent, from now on
+  std::string name{};                            // of that person; empty: the token's id
+  std::optional<std::uint64_t> seen_seq{};       // the last message that this person has seen; nothing: all before
   std::string instance{}, request_id{};          // members of the problem that answers a denial
   std::optional<transcripts::NewEntry> entry{};  // entry_of() it; nothing: the decision makes it
 };

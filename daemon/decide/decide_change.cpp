@@ -8,6 +8,7 @@
 #include "daemon/decide/inbound_run.hpp"
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/steps.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/context/entry.hpp"
 #include "store/delivery/delivery.hpp"
@@ -192,6 +193,9 @@ std::vector<std::string> others_that_wait(const SessionRuns* runs, const Message
   }
   for (const Run& run : runs->queued)
     if (run.topic == place.topic) std::ranges::for_each(run.input, add);
+  if (runs->takeover)
+    for (const HeldMessage& held : runs->takeover->waiting)
+      if (held.topic == place.topic) add(held.entry_id);
   return ids;
 }
 
@@ -296,7 +300,8 @@ void answer_change(DecisionBuilder& builder, const Session& session, const Messa
   answer.raw("target", fmt::format(R"({{"sessionId":{},"seq":{}}})", json::quote(place.session_id), place.seq));
   if (duplicate) answer.boolean("duplicate", true);
   if (activation) {
-    answer.boolean("activate", true);
+    answer.boolean("activate", !activation->is_held);
+    if (activation->is_held) answer.raw("held", held_by_takeover);
     answer.raw("systemIntro", activation->system_intro);
     answer.raw("run", activation->run);
   }

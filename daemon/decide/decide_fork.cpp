@@ -9,6 +9,7 @@
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/sdk_session.hpp"
 #include "daemon/decide/steps.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "policy/fork.hpp"
 #include "policy/reset.hpp"
 #include "store/names.hpp"
@@ -58,7 +59,7 @@ Result<Decision> decide(const AgentState& state, const ForkSession& command, con
   const std::string_view own = store::parse_key(key).topic;
   for (const StagedFile& file : command.files)
     if (file.topic && *file.topic == own) return fail_at("/key", "names the topic that the message is in");
-  json::Edit entry = policy::fork_edit(*origin->entry());
+  json::Edit entry = policy::fork_edit(entry_before_takeover(state, *origin, *origin->entry()));
   for (const std::string& field : context.rules->require_fields) {
     const auto of_origin = json::find(*origin->entry(), field);
     const bool of_sdk = std::ranges::find(sdk_session_fields, field) != sdk_session_fields.end();

@@ -8,6 +8,7 @@
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/inbound_run.hpp"
 #include "daemon/decide/message_channels.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "policy/activation.hpp"
 #include "policy/context/entry.hpp"
 #include "policy/reset.hpp"
@@ -198,7 +199,10 @@ class InboundDecision {
     const policy::SessionTimes times{.started = started(session),
                                      .last_interaction = session.last_interaction_at.value_or(session.updated_at)};
     if (builder_.out.need) return session;
-    const policy::ResetDue due = policy::reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
+    takeover_ = takeover_of(state_, session);
+    const policy::ResetDue due = takeover_ != nullptr  // nobody has left the conversation
+                                     ? policy::ResetDue::none
+                                     : policy::reset_due(reset_rule(), times, context_.now, context_.rules->utc_offset);
     if (triggered_ || due != policy::ResetDue::none) {
       reset_reason_ = triggered_ ? "trigger" : std::string(policy::name(due));
       TRY(auto done, reset_session(builder_, session, {.reason = reset_reason_}));
@@ -208,7 +212,7 @@ class InboundDecision {
     const json::Index& entry = members_of(session);
     json::Edit edit = metadata(entry, &session);
     activate_ = activates_on(entry);
-    intro_ = activate_ && policy::owes_intro(entry);
+    intro_ = activate_ && takeover_ == nullptr && policy::owes_intro(entry);
     if (intro_) edit.remove(std::string(policy::intro_field));
     json::Edit changes = changes_of(entry, std::move(edit), json::same);
     if (!has_message_ && session.last_interaction_at != context_.now)  // otherwise the message does that
@@ -296,6 +300,10 @@ class InboundDecision {
     const std::string send = send_to(&session);
     if (has_message_) {
       append.needs_answer = activate_;
+      TRY(auto word, persons_word(session, fresh));
+      if (builder_.out.need) return std::move(builder_.out);
+      append.event_extra = std::move(word.extra);
+      if (!append.event_extra.empty()) append.needs_after = std::move(word.needs);
       append.entries.push_back(*words_->entry);
       first_event_ = builder_.out.events.size();
       builder_.about_channel = route_.channel;
@@ -304,7 +312,8 @@ class InboundDecision {
       if (builder_.out.need) return std::move(builder_.out);
       appended = std::move(done);
     }
-    const bool answers = appended && activate_ && context_.rules->runs.on_inbound;
+    is_held_ = takeover_ != nullptr && appended && activate_;
+    const bool answers = appended && activate_ && (context_.rules->runs.on_inbound || is_held_);
     const bool early_holds =
         appended && !told_early_.leaves_nothing(!command_.attachments.empty() || words_->has_files);
     const EarlyChange* edit = early_holds ? told_early_.edit() : nullptr;
@@ -322,9 +331,11 @@ class InboundDecision {
                                     {.ids = appended->ids,
                                      .texts = {(command_.from_me ? std::string(context::owner_mark) : "") + said_},
                                      .topic = command_.topic,
-                                     .reply_to = reply_to()})
+                                     .reply_to = reply_to()},
+                                    appended->last_seq)
                 : "null";
     if (builder_.out.need) return std::move(builder_.out);
+    if (is_held_) activate_ = false;  // nobody but the person answers it
     if (appended) tell(send, run);
     std::string& body = builder_.out.body;
     body.reserve(512);
@@ -343,10 +354,31 @@ class InboundDecision {
     writer.boolean("systemIntro", intro_);
     writer.raw("send", send);
     writer.raw("run", run);
+    if (is_held_) writer.raw("held", held_by_takeover);
     writer.string("asOf", builder_.as_of());
     writer.close();
     builder_.out.status = 201;
     return std::move(builder_.out);
+  }
+
+  // The owner of the agent's account has typed the message by hand. If a person speaks in place of the agent, that
+  // person has said it. If nobody does and takeover.fromMeMs is set, the owner takes over.
+  Result<WordEvent> persons_word(Session& session, bool fresh) {
+    if (!command_.from_me || command_.activate.value_or(false)) return WordEvent{};
+    const std::int64_t from_me_ms = context_.rules->runs.takeover_from_me_ms;
+    std::optional<Takeover> takeover;
+    if (takeover_ != nullptr) {
+      takeover = *takeover_;
+    } else if (from_me_ms > 0) {
+      const std::string name = command_.from.shown_name().empty() ? "the account's owner" : command_.from.shown_name();
+      TRY(takeover,
+          take_over(builder_, session, {.name = name, .for_ms = from_me_ms, .by_hand = true, .fresh = fresh}));
+      if (builder_.out.need) return WordEvent{};
+    }
+    if (!takeover) return WordEvent{};
+    return say_as_person(
+        builder_, session, *takeover,
+        {.topic = command_.topic, .reply_to = reply_to(), .takes_over = takeover_ == nullptr, .fresh = fresh});
   }
 
   // The message was edited before it came.
@@ -375,6 +407,7 @@ class InboundDecision {
     writer.boolean("mentioned", command_.mentioned);
     writer.raw("send", send);
     writer.raw("run", run);
+    if (is_held_) writer.raw("held", held_by_takeover);
     journal::add_to_data(*event, "inbound", writer.text());
   }
 
@@ -395,8 +428,10 @@ class InboundDecision {
   bool triggered_ = false;
   bool created_ = false;
   bool activate_ = false;
-  bool intro_ = false;           // the introduction is due with this message
-  std::size_t first_event_ = 0;  // of the message
+  bool is_held_ = false;                // it waits for that person, or for the hand-back
+  bool intro_ = false;                  // the introduction is due with this message
+  const Takeover* takeover_ = nullptr;  // a person speaks in the session; null: the agent does
+  std::size_t first_event_ = 0;         // of the message
   std::string reset_reason_;
   std::string previous_session_id_;
   sessions::RawEntry indexed_;  // what members_ views

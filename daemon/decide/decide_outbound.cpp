@@ -5,6 +5,7 @@
 
 #include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/run_commands.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "policy/send_policy.hpp"
 #include "store/try.hpp"
 
@@ -53,6 +54,30 @@ void add_deliveries(std::string& body, const AppendRequest& append, const Append
   }
   const std::string& delivery = append.deliveries.front();
   body.append(",\"delivery\":").append(delivery.empty() ? "null" : delivery).append("}");
+}
+
+// Returns whether a person says it in place of the agent. With mirrorOnly another program has sent it, and this does
+// not know who said it.
+bool is_said_by_person(const DecisionBuilder& builder, const Session& session, const Outbound& command) {
+  if (command.takes_over) return true;
+  const Takeover* takeover = takeover_of(builder.state(), session);
+  return !command.mirror_only && takeover != nullptr && speaks_in(builder, *takeover);
+}
+
+// The takeover of the person who writes, who takes over now if the request says so. Nothing: no person writes.
+Result<std::optional<Takeover>> person_of(DecisionBuilder& builder, Session& session, const Outbound& command) {
+  if (!is_said_by_person(builder, session, command)) return std::nullopt;
+  if (!command.takes_over) return *takeover_of(builder.state(), session);
+  TRY(auto takeover, take_over(builder, session, {.name = command.name}));
+  return takeover;
+}
+
+// Says in the message who has written it in place of the agent.
+void sign(transcripts::NewEntry& entry, const std::string& name) {
+  json::ObjectWriter author;
+  author.string("name", name);
+  entry.body = json::apply(entry.body, {.set = {{"author", author.text()}}});
+  entry.seen.reset();
 }
 
 Decision denied(DecisionBuilder& builder, const Session& session, const Outbound& command,
@@ -116,19 +141,21 @@ Result<Decision> decide(const AgentState& state, const AppendMessages& command, 
   TRY(const auto there, resolve_open(state, command.target));
   const Session& session = *there;
   TRY(check_exclusive(builder, session, command.append.entries));
-  AppendRequest delivered;  // a copy only where it is needed: entries may be large
-  if (command.deliver) {
-    delivered = command.append;
-    delivered.deliveries = plan_deliveries(builder, session, "", *command.deliver, delivered.entries);
-  }
-  const AppendRequest& append = command.deliver ? delivered : command.append;
+  if (command.deliver) TRY(check_agent_may_speak(state, session, context.run != nullptr));
+  const SessionRuns* runs = state.runs.find(session.key());
+  const bool is_superseded = context.run != nullptr && runs != nullptr && runs->active && runs->active->superseded;
+  AppendRequest changed;  // a copy only where it is needed: entries may be large
+  if (command.deliver || is_superseded) changed = command.append;
+  if (is_superseded) std::ranges::for_each(changed.entries, mark_superseded);
+  if (command.deliver) changed.deliveries = plan_deliveries(builder, session, "", *command.deliver, changed.entries);
+  const AppendRequest& append = command.deliver || is_superseded ? changed : command.append;
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
   builder.out.status = 201;
   builder.out.body = appended_json(builder, session, append, appended);
   if (!command.deliver) return std::move(builder.out);
-  find_deliveries_made_before(state, session, delivered, appended);
-  add_deliveries(builder.out.body, delivered, appended);
+  find_deliveries_made_before(state, session, changed, appended);
+  add_deliveries(builder.out.body, changed, appended);
   return std::move(builder.out);
 }
 
@@ -136,20 +163,38 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
                         const FetchedLines& lines) {
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
-  const Session& session = *there;
-  TRY(check_exclusive(builder, session, {}));
+  Session session = *there;
+  if (command.takes_over && context.run != nullptr) return fail_at("/takeover", "a run takes nothing over");
+  if (!is_said_by_person(builder, session, command)) {
+    TRY(check_exclusive(builder, session, {}));
+    if (!command.mirror_only) TRY(check_agent_may_speak(state, session, context.run != nullptr));
+  }
   const SendPlan plan = plan_send(builder, session, "", command.deliver);
   if (plan.send.action == policy::SendAction::deny && !command.mirror_only)
     return denied(builder, session, command, plan.send);
+  TRY(const auto person, person_of(builder, session, command));
+  if (builder.out.need) return std::move(builder.out);
 
   AppendRequest append{.topic = command.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
   append.entries.push_back(command.entry ? *command.entry : entry_of(command));
+  if (person) sign(append.entries.front(), person->name);
   std::string& extra = append.event_extra;
   if (!command.mirror_only) append.deliveries = {plan_delivery(builder, session, plan, command.deliver)};
   if (!command.media_urls.empty()) extra += ",\"mediaUrls\":" + json::array_of(command.media_urls);
   if (!command.deliver.to.empty()) extra += ",\"to\":" + json::quote(command.deliver.to);
+  if (command.mirror_only && context.run != nullptr) extra += R"(,"mirrored":true)";
+  if (person) {
+    WordEvent word = say_as_person(builder, session, *person,
+                                   {.topic = command.topic,
+                                    .reply_to = reply_to_of(plan.address),
+                                    .seen_seq = command.seen_seq,
+                                    .takes_over = command.takes_over});
+    extra += word.extra;
+    append.needs_after = std::move(word.needs);
+  }
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
+  if (person && appended.duplicates != 0) builder.out = {};  // it was said before: nothing comes of it
   find_deliveries_made_before(state, session, append, appended);
   builder.out.status = 201;
   json::ObjectWriter writer(builder.out.body);

@@ -7,6 +7,7 @@
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/needs.hpp"
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/token_counters.hpp"
 #include "policy/activation.hpp"
 #include "policy/reset.hpp"
@@ -98,6 +99,7 @@ Result<Decision> remove_session(DecisionBuilder& builder, Session session, std::
   builder.out.status = 204;
   TRY(end_all(builder, session, "the session is deleted"));
   if (builder.out.need) return std::move(builder.out);
+  end_takeover(builder, session);
   const auto files = files_of(builder, session);
   if (!files) return std::move(builder.out);
   if (!purge && builder.context().durable) builder.out.ending = *files;
@@ -138,6 +140,7 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
   if (!value_of(edit, "sessionStartedAt")) edit.put_int("sessionStartedAt", context.now);
   if (!value_of(edit, "entryCount")) put_counts(edit, {});
   edit.put("previousSessions", history);
+  if (takeover_of(builder.state(), session) != nullptr) std::erase(edit.unset, "sendPolicy");  // it goes on
   // A transcript that comes with the reset has told what the model was shown.
   if (context.rules->shared && reset.files.empty()) edit.put(std::string(fresh_member), "false");
   if (policy::wants_intro(session.chat_type)) edit.put(std::string(policy::intro_field), "true");
@@ -146,7 +149,7 @@ Result<ResetResult> reset_session(DecisionBuilder& builder, Session& session, co
       cleared ? archives.members()
               : fmt::format(R"("previousSessionId":{},{},"reason":{})", json::quote(done.previous_session_id),
                             archives.members(), json::quote(reset.reason));
-  keep_untold(builder, archives, *before);
+  keep_untold(builder, archives, entry_before_takeover(builder.state(), session, *before));
   take_staged(builder, session.key(), json::as_string(*value_of(edit, "sessionId")).value_or(""), reset.files);
   builder.update(session, std::move(edit), reset.event, more);
   tell_staged(builder, session, reset.files);

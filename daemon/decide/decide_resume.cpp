@@ -43,7 +43,8 @@ Result<Decision> decide(const AgentState& state, const ResumeSession& command, c
   restored.boolean("toolContext", false);
   restored.boolean("eventLogs", false);
   json::ObjectWriter body;
-  body.raw("session", session_json(state.id(), *there, {.parent = command.shows_parent}));
+  body.raw("session", session_json(state.id(), *there,
+                                   {.parent = command.shows_parent, .takeover = shown_takeover(state, *there)}));
   body.raw("messages", messages_json(command));
   body.string_or_null("contextSummary", command.said.summary);
   body.string("resumeSummary", text);

@@ -5,6 +5,7 @@
 
 #include "daemon/decide/run_queue.hpp"
 #include "daemon/decide/session_log.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -73,6 +74,8 @@ class RunStart {
     TRY(const auto there, resolve_open(state_, command_.target));
     Session session = *there;
     runs_ = state_.runs.find(session.key());
+    const Takeover* takeover = takeover_of(state_, session);
+    if (takeover != nullptr && !command_.queue_only) return taken_over(session, *takeover);
     TRY(make_run(session));
     if (const auto cap =
             cap_reached(session, json::Index(*session.entry_with_old_counters()), state_.id(), *context_.rules)) {
@@ -145,7 +148,7 @@ class RunStart {
     if (keeps_log(context_)) log_run_start(builder_, session, run_, fmt::format("{}", fmt::join(input.texts, "\n")));
     if (builder_.out.need) return std::move(builder_.out);
     start_run(builder_, session, run_);
-    answer_run(builder_, session, run_, 201, state_.runs.next_fence(session.key()));
+    answer_run(builder_, session, run_, {.status = 201, .fence = state_.runs.next_fence(session.key())});
     return std::move(builder_.out);
   }
 
@@ -165,6 +168,11 @@ class RunStart {
   Result<Decision> wait(Session& session) {
     runs::QueueRules rules = runs::queue_rules(json::Index(*session.entry_with_old_counters()));
     if (!command_.when_busy.empty()) rules.mode = *runs::mode_when_busy(command_.when_busy);
+    const bool is_held = takeover_of(state_, session) != nullptr;
+    if (is_held) {  // it waits for the hand-back, and pushes nothing else out
+      rules.drop = runs::QueueDrop::newest;
+      if (rules.mode != runs::QueueMode::collect) rules.mode = runs::QueueMode::followup;
+    }
     if (rules.mode == runs::QueueMode::reject) {
       if (runs_ != nullptr && runs_->active) return busy(session, runs_->active->id);
       if (!command_.asked_about.empty()) return busy(session, command_.asked_about);
@@ -176,12 +184,11 @@ class RunStart {
     if (builder_.out.need) return std::move(builder_.out);
     const Placed placed = place_input(builder_, session, runs_, rules, input, std::move(run_));
     if (builder_.out.need) return std::move(builder_.out);
-    answer_run(builder_, session, placed.run, 202, {}, placed.position);
-    if (placed.steered) {
-      std::string& body = builder_.out.body;
-      body.pop_back();
-      body += fmt::format(R"(,"steered":{}}})", json::array_of(input.ids));
-    }
+    answer_run(builder_, session, placed.run,
+               {.status = 202,
+                .position = placed.position,
+                .is_held = is_held,
+                .steered = placed.steered ? input.ids : std::vector<std::string>()});
     return std::move(builder_.out);
   }
 
@@ -228,8 +235,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   builder.out.status = 204;
   const Session* there = state.find_key(command.target.key);
   const SessionRuns* runs = there == nullptr ? nullptr : state.runs.find(there->key());
-  const bool is_next =
-      runs != nullptr && !runs->active && !runs->queued.empty() && runs->queued.front().id == command.run_id;
+  const bool is_next = runs != nullptr && runs->may_start() && runs->queued.front().id == command.run_id;
   if (!is_next || there->archived_at) return std::move(builder.out);
   Session session = *there;
   Run run = runs->queued.front();
@@ -272,7 +278,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
     if (builder.out.need) return std::move(builder.out);
   }
   start_run(builder, session, run, overflow == nullptr ? "" : R"("overflowTold":true)");
-  answer_run(builder, session, run, 200, state.runs.next_fence(session.key()));
+  answer_run(builder, session, run, {.fence = state.runs.next_fence(session.key())});
   return std::move(builder.out);
 }
 

@@ -185,14 +185,17 @@ class EventsDecision {
 
   Result<Decision> end_over_limit(Session& session) {
     const std::string why = fmt::format("the run has had {} steps, as many as maxSteps allows", run_.steps);
+    const std::optional<Run> again = run_.superseded ? waits_again(builder_, *runs_, run_) : std::nullopt;
     TRY(end_active(builder_, session, run_,
                    {.status = RunStatus::failed,
                     .stop_reason = "error",
                     .error = run_error("turn_limit", why),
                     .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + said_ +
-                               command_.pulse.said_end.rest()},
+                               command_.pulse.said_end.rest(),
+                    .retried = again.has_value()},
                    lines_));
     if (builder_.out.need) return std::move(builder_.out);
+    if (again) emit_run(builder_, session, journal::EventType::run_queued, *again);
     answer_refusal(builder_, Code::turn_limit, why, command_.instance, command_.request_id, R"(,"limit":"maxSteps")");
     return std::move(builder_.out);
   }
@@ -298,9 +301,12 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
              .usage = command.usage,
              .steered = command.steered,
              .by_runner = true,
-             .deliver = command.deliver.value_or(!run.reply_to.empty())};
+             .deliver = !run.superseded && command.deliver.value_or(!run.reply_to.empty())};
+  const std::optional<Run> again = run.superseded ? waits_again(builder, *runs, run) : std::nullopt;
+  end.retried = again.has_value();
   TRY(end_active(builder, session, run, std::move(end), lines));
   if (builder.out.need) return std::move(builder.out);
+  if (again) emit_run(builder, session, journal::EventType::run_queued, *again);
   builder.out.body = run_json(session.key(), run);
   return std::move(builder.out);
 }
@@ -322,7 +328,7 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
       if (builder.out.need) return std::move(builder.out);
       run.status = RunStatus::interrupted;
       run.ended_at = context.now;
-      answer_run(builder, session, run, 200, {});
+      answer_run(builder, session, run, {});
       return std::move(builder.out);
     }
     if (runs == nullptr || runs->find_ended(command.run_id) == nullptr)
@@ -331,7 +337,7 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
   }
   Run run = *runs->active;
   if (run.status == RunStatus::running) stop_run(builder, session, run, command.reason);
-  answer_run(builder, session, run, 202, {});
+  answer_run(builder, session, run, {.status = 202});
   return std::move(builder.out);
 }
 
@@ -344,6 +350,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   if (runs == nullptr) return std::move(builder.out);
   Session session = *there;
   if (command.why == EndRun::Why::too_old) {
+    if (runs->takeover) return std::move(builder.out);  // it stands still
     if (const Run* queued = runs->find_queued(command.hold.run_id))
       end_queued(builder, session, {*queued}, RunStatus::expired, run_error("too_old", "no runner took it in time"));
     return std::move(builder.out);
@@ -352,13 +359,12 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
     return std::move(builder.out);
   Run run = *runs->active;
   RunEnd end{.stop_reason = "aborted"};
-  Run retry = run;
-  retry.deleted.clear();
-  std::erase_if(retry.input,
-                [&run](const std::string& id) { return std::ranges::find(run.deleted, id) != run.deleted.end(); });
-  const bool has_work = run.input.empty() || !retry.input.empty();
-  const bool retries = command.why == EndRun::Why::lease_lost && run.status == RunStatus::running && has_work &&
+  const bool retries = command.why == EndRun::Why::lease_lost && run.status == RunStatus::running &&
                        run.attempt < context.rules->runs.max_attempts;
+  std::optional<Run> again = run.superseded ? waits_again(builder, *runs, run)
+                             : retries      ? again_of(builder, run)
+                                            : std::nullopt;
+  if (again && retries) ++again->attempt;
   if (run.status == RunStatus::aborting) {
     end.error = run_error("aborted", "the runner did not end it in time");
   } else if (command.why == EndRun::Why::idle_timeout) {
@@ -368,25 +374,9 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   } else {
     end.error = run_error("lease_lost", fmt::format("the runner was silent for {} ms", run.lease_ms));
   }
-  end.retried = retries;
+  end.retried = again.has_value();
   TRY(end_active(builder, session, run, std::move(end), lines));
-  if (builder.out.need || !retries) return std::move(builder.out);
-  retry.retry_of = std::exchange(retry.id, context.ids->uuid());
-  ++retry.attempt;
-  retry.status = RunStatus::queued;
-  retry.origin = runs::Origin::retry;
-  retry.created_at = retry.ready_at = context.now;
-  retry.age_created_at = context.age_now;
-  retry.started_at = 0;
-  retry.steps = 0;
-  retry.in_step = false;
-  retry.runner.clear();
-  retry.token.clear();
-  if (retry.model_source != "run") retry.model.clear(), retry.provider.clear();
-  retry.model_source.clear();
-  retry.collects = false;
-  retry.additional_context.clear();
-  emit_run(builder, session, journal::EventType::run_queued, retry);
+  if (!builder.out.need && again) emit_run(builder, session, journal::EventType::run_queued, *again);
   return std::move(builder.out);
 }
 

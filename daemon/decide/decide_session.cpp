@@ -6,6 +6,7 @@
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/naming.hpp"
 #include "daemon/decide/run_steps.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/token_counters.hpp"
 #include "policy/activation.hpp"
 #include "policy/entry_objects.hpp"
@@ -244,6 +245,7 @@ Result<Decision> decide(const AgentState& state, const ArchiveSession& command, 
   if (session.archived_at.has_value() != command.archived) {
     if (command.archived) TRY(end_all(builder, session, "the session is archived"));
     if (builder.out.need) return std::move(builder.out);
+    if (command.archived) end_takeover(builder, session);
     json::Edit edit;
     if (command.archived) {
       edit.put_int("archivedAt", context.now);

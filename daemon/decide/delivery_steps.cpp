@@ -5,6 +5,7 @@
 #include <set>
 
 #include "daemon/decide/adoptions.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "store/delivery/delivery.hpp"
 #include "store/names.hpp"
 
@@ -41,7 +42,13 @@ SendPlan plan_send(const DecisionBuilder& builder, const Session& session, std::
   SendPlan plan{.address = address_of(builder, session, entry, reply_to, to)};
   const policy::SendCall call{
       .channel = plan.address.channel, .chat_type = {}, .to = plan.address.to, .account_id = plan.address.account_id};
-  plan.send = policy::evaluate(builder.context().rules->send_policy, session.key(), entry, call);
+  const Takeover* takeover = takeover_of(builder.state(), session);
+  if (takeover == nullptr || !takeover->policy_before) {
+    plan.send = policy::evaluate(builder.context().rules->send_policy, session.key(), entry, call);
+    return plan;
+  }
+  const std::string before = entry_before_takeover(builder.state(), session, *session.entry_with_old_counters());
+  plan.send = policy::evaluate(builder.context().rules->send_policy, session.key(), json::Index(before), call);
   return plan;
 }
 

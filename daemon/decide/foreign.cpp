@@ -116,6 +116,7 @@ void note_lost_sessions(const AgentState& state, std::optional<sessions::Foreign
   };
   std::ranges::for_each(state.runs.active(), look);
   for (const auto& [since, key] : state.runs.waiting()) look(key);
+  std::ranges::for_each(state.runs.taken_over(), look);
   if (change) {
     for (const std::string& key : change->deleted) lost.erase(key);
     for (const sessions::NamedEntry& entry : change->created) lost.erase(entry.key);  // it is taken in with the change

@@ -1,6 +1,7 @@
 // The run that answers a person's message, and what it is told of it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,9 +15,10 @@ std::string reply_address(std::string_view channel, std::string_view peer, std::
                           std::string_view thread_id);
 
 // Makes the run that answers messages of a session, or says why there is none. Returns the member `run` of the reply.
-// May set builder.out.need. `runs`: as for place_input.
+// May set builder.out.need. `runs`: as for place_input. `seq`: of the message in its transcript. While a person speaks
+// in place of the agent, the message is held and there is no run.
 std::string place_inbound_run(DecisionBuilder& builder, Session& session, const SessionRuns* runs,
-                              const RunInput& input);
+                              const RunInput& input, std::uint64_t seq);
 
 // A message of a session's current transcript that addressed nobody when it came, and does now.
 struct LateMessage {
@@ -28,6 +30,7 @@ struct LateMessage {
 struct LateActivation {
   std::string system_intro = "false";
   std::string run = "null";
+  bool is_held = false;  // a person speaks in place of the agent, which does not answer
 };
 // Lets it activate. May set builder.out.need.
 Result<LateActivation> activate_late(DecisionBuilder& builder, Session& session, const LateMessage& message);

@@ -10,6 +10,7 @@ namespace sessiond::decide {
 std::string_view work_in(const AgentState& state, const Session& session) {
   const SessionRuns* runs = state.runs.find(session.key());
   if (runs != nullptr && (runs->active || !runs->queued.empty())) return "run";
+  if (runs != nullptr && runs->takeover) return "takeover";
   if (state.deliveries.has_unsent(session.key())) return "delivery";
   return {};
 }

@@ -14,8 +14,8 @@
 
 namespace sessiond::decide {
 
-// Returns what is under way in a session: "run" (active or waiting; its approvals with it), or "delivery" (not sent
-// yet). Empty: nothing.
+// Returns what is under way in a session: "run" (active or waiting; its approvals with it), "takeover" (a person speaks
+// in place of the agent), or "delivery" (not sent yet). Empty: nothing.
 std::string_view work_in(const AgentState& state, const Session& session);
 
 // Sessions that have a stream of their own: agent and key.
@@ -27,7 +27,7 @@ struct Protection {
   Streamed streamed{};
   std::string main_key = "main";  // of an agent's main session, without "agent:<agent>:"
 
-  // Returns why it stays: main, stream, preserve, pinned, children, run or delivery. Empty: nothing keeps it.
+  // Returns why it stays: main, stream, preserve, pinned, children, run, takeover or delivery. Empty: nothing keeps it.
   std::string_view keeps(const AgentState& state, const Session& session) const;
 };
 

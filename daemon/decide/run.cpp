@@ -44,6 +44,7 @@ void put_common(json::ObjectWriter& out, const Run& run) {
   put("response", run.response);
   put("additionalContext", run.additional_context);
   if (!run.deliveries.empty()) out.raw("deliveries", run.deliveries);
+  if (run.superseded) out.boolean("superseded", true);
 }
 
 std::vector<std::string> texts_of(std::string_view array) {
@@ -94,6 +95,16 @@ void take_texts(Run& run, Run before) {
     from = known + 1;
   }
   run.texts = std::move(texts);
+}
+
+void put_in_queue(std::deque<Run>& queue, Run run) {
+  if (const auto there = std::ranges::find(queue, run.id, &Run::id); there != queue.end()) {
+    take_texts(run, std::move(*there));
+    *there = std::move(run);
+    return;
+  }
+  const auto at = static_cast<std::ptrdiff_t>(place_in(queue, run));
+  queue.insert(queue.begin() + at, std::move(run));
 }
 
 runs::Address address_of(const Run& run) {
@@ -159,6 +170,7 @@ std::string stored_run(const Run& run) {
   out.boolean("collects", run.collects);
   if (!run.texts.empty()) out.raw("texts", json::array_of(run.texts));
   if (!run.deleted.empty()) out.raw("deleted", json::array_of(run.deleted));
+  if (run.is_settled) out.boolean("settled", true);
   return out.text();
 }
 
@@ -206,6 +218,8 @@ Run read_run(const json::Index& members) {
   run.input = texts_of(members.find("input").value_or("[]"));
   run.texts = texts_of(members.find("texts").value_or("[]"));
   run.deleted = texts_of(members.find("deleted").value_or("[]"));
+  run.superseded = flag("superseded");
+  run.is_settled = flag("settled");
   return run;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/decide/approval.hpp"
+#include "daemon/decide/takeover.hpp"
 #include "policy/redaction.hpp"
 #include "policy/runs/queue.hpp"
 #include "store/json/raw_json.hpp"
@@ -62,6 +63,8 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   std::vector<std::string> deleted{};       // of these, while the run is active: a retry goes without them
   std::string reply_to{};                   // raw JSON object; empty: none
   std::string additional_context{};         // what hooks said at its start
+  bool superseded = false;  // a person speaks in its place: what it ends with is stored, and never delivered
+  bool is_settled = false;  // its inputs do not wait again: something that it wrote went out, or somebody stopped it
 
   bool is_active() const { return status == RunStatus::running || status == RunStatus::aborting; }
 };
@@ -130,7 +133,10 @@ struct SessionRuns {
   std::vector<Finished> finished{};  // of `ended`
   ApprovalList approvals{};
   Opening opening{};
+  std::optional<Takeover> takeover{};  // a person speaks in place of the agent: no run starts
 
+  // Returns whether the first queued run may be handed out.
+  bool may_start() const { return !active && !queued.empty() && !takeover; }
   const Run* find_queued(std::string_view id) const;
   // Null: nothing was dropped of which a run is to be told.
   const runs::Overflow* overflow_for(const Run& run) const;
@@ -138,7 +144,8 @@ struct SessionRuns {
   // Null: no run has ended under this id, as far back as they are kept.
   const std::string* find_ended(std::string_view id) const;
   bool is_empty() const {
-    return fence == 0 && !active && queued.empty() && ended.empty() && overflows.empty() && !opening.is_known();
+    return fence == 0 && !active && queued.empty() && ended.empty() && overflows.empty() && !opening.is_known() &&
+           !takeover;
   }
 };
 
@@ -153,6 +160,9 @@ std::size_t place_in(const Runs& queue, const Run& run) {
 // A queued run is told again with more or fewer inputs, and with the texts of the new ones only. Gives it those that it
 // had before.
 void take_texts(Run& run, Run before);
+
+// Puts a run into the queue, or in the place of the one that has its id.
+void put_in_queue(std::deque<Run>& queue, Run run);
 
 runs::Address address_of(const Run& run);
 

@@ -56,6 +56,7 @@ std::string stored_session(const SessionRuns& runs) {
     out.raw("opening", opening.text());
   }
   if (!runs.last_runner.empty()) out.string("lastRunner", runs.last_runner);
+  if (runs.takeover) out.raw("takeover", stored_takeover(*runs.takeover));
   put_list("finished", runs.finished, [](const Finished& finished) {
     json::ObjectWriter each;
     each.string("runId", finished.run_id);
@@ -96,6 +97,7 @@ SessionRuns read_session(std::string_view text) {
                     .reason = text_at(*opening, "reason"),
                     .shut_down_at = number(json::find(*opening, "shutDownAt"))};
   runs.last_runner = members.string_at("lastRunner").value_or("");
+  if (const auto takeover = members.find("takeover")) runs.takeover = read_takeover(*takeover);
   const auto finished = members.find("finished").value_or("[]");
   if (json::kind(finished) == json::Kind::object) runs.finished.push_back(read_finished(finished));  // earlier versions
   for (const std::string_view each : json::elements(finished)) runs.finished.push_back(read_finished(each));
@@ -140,6 +142,8 @@ void change_input(SessionRuns& runs, const journal::Event& event) {
       overflow.edit(id, text());
   }
   std::erase_if(runs.overflows, [](const runs::Overflow& overflow) { return overflow.dropped == 0; });
+  if (runs.takeover && is_deleted) runs.takeover->forget(id, topic);
+  if (runs.takeover && !is_deleted) runs.takeover->edit(id, topic, policy::overflow_line(text()));
   for (Run& run : runs.queued) {
     const auto index = static_cast<std::size_t>(std::ranges::find(run.input, id) - run.input.begin());
     if (run.topic == topic && index < run.texts.size())
@@ -222,20 +226,12 @@ void RunBook::list_open(const std::string& key) {
   active_.erase(key);
   const SessionRuns* runs = find(key);
   if (runs != nullptr && runs->active) active_.insert(key);
-  if (runs == nullptr || runs->active || runs->queued.empty()) return;
+  taken_over_.erase(key);
+  if (runs != nullptr && runs->takeover) taken_over_.insert(key);
+  if (runs == nullptr || !runs->may_start()) return;
   const std::int64_t since = runs->queued.front().created_at;
   waiting_.emplace(since, key);
   waiting_since_.emplace(key, since);
-}
-
-void RunBook::queue(SessionRuns& runs, Run run) {
-  if (const auto there = std::ranges::find(runs.queued, run.id, &Run::id); there != runs.queued.end()) {
-    take_texts(run, std::move(*there));
-    *there = std::move(run);
-    return;
-  }
-  const auto at = static_cast<std::ptrdiff_t>(place_in(runs.queued, run));
-  runs.queued.insert(runs.queued.begin() + at, std::move(run));
 }
 
 void RunBook::start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run) {
@@ -273,20 +269,66 @@ void RunBook::finish(SessionRuns& runs, const std::string& key, const json::Inde
   }
 }
 
+namespace {
+
+// Takes in what a runner, or the person who speaks in place of the agent, has said. Returns whether it is about runs.
+bool take_said(SessionRuns& runs, const journal::Event& event) {
+  bool is_about_runs = false;
+  if (runs.active && event.envelope.said_by_run) {  // what is said in an entry is no partial text any more
+    runs.partial.clear();
+    runs.text_seq = event.envelope.seq;
+    if (event.envelope.delivers || json::find(event.data, "mirrored")) runs.active->is_settled = true;
+    is_about_runs = true;
+  }
+  if (!runs.takeover) return is_about_runs;
+  const auto word = json::find(event.data, "word");
+  if (word) {
+    PersonsWord said = read_word(*word, event.envelope.topic);
+    const auto seq = json::int_at(json::find(event.data, "message").value_or("{}"), "seq");
+    const auto before_it = static_cast<std::uint64_t>(seq.value_or(0));
+    said.seen_seq = said.seen_seq == 0 ? before_it : std::min(said.seen_seq, before_it);
+    runs.takeover->say(std::move(said));
+  }
+  return is_about_runs || word;
+}
+
+// The same of session.takeover: that of another person, or a longer one of this.
+void hold_by(std::optional<Takeover>& there, std::string_view data) {
+  Takeover now = read_takeover(data);
+  if (there) {
+    now.waiting = std::move(there->waiting);
+    now.words = std::move(there->words);
+  }
+  there = std::move(now);
+}
+
+}  // namespace
+
 void RunBook::apply(const journal::Event& event, ToldRun* told) {
   using journal::EventType;
   const EventType type = event.envelope.type;
   const std::string& key = event.envelope.key;
-  if (type == EventType::message_appended) {  // what a runner has said in an entry is no partial text any more
+  if (type == EventType::message_appended) {
     const auto found = sessions_.find(key);
-    if (found == sessions_.end() || !found->second.active || event.envelope.seq <= seq_) return;
-    if (!event.envelope.said_by_run) return;
-    found->second.partial.clear();
-    found->second.text_seq = event.envelope.seq;
+    if (found == sessions_.end() || event.envelope.seq <= seq_ || !take_said(found->second, event)) return;
+  } else if (type == EventType::session_takeover) {
+    if (event.envelope.seq <= seq_) return;
+    hold_by(sessions_[key].takeover, event.data);
+    list_open(key);
+  } else if (type == EventType::session_handback) {
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
+    found->second.takeover.reset();
+    list_open(key);
+  } else if (type == EventType::message_held) {
+    const auto found = sessions_.find(key);
+    if (found == sessions_.end() || event.envelope.seq <= seq_ || !found->second.takeover) return;
+    found->second.takeover->hold(read_held(event.data, event.envelope.topic));
   } else if (type == EventType::session_reset || type == EventType::context_cleared) {
     const auto found = sessions_.find(key);
     if (found == sessions_.end() || event.envelope.seq <= seq_) return;
     found->second.overflows.clear();
+    if (found->second.takeover) found->second.takeover->forget_transcripts();
     found->second.opening.is_open = false;
     found->second.opening.next = text_at(event.data, "reason") == "import" ? "resume" : "clear";
   } else if (type == EventType::topic_deleted) {
@@ -295,6 +337,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     std::erase_if(found->second.overflows, [&event](const runs::Overflow& overflow) {
       return overflow.of && overflow.of->topic == event.envelope.topic;
     });
+    if (found->second.takeover) found->second.takeover->forget_transcripts(event.envelope.topic);
   } else if (type == EventType::session_updated) {
     if (!event.data.starts_with(R"({"shutdown":)") || event.envelope.seq <= seq_) return;
     const std::string_view shutdown = *json::find(event.data, "shutdown");
@@ -331,7 +374,7 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
     const auto run = [&] { return is_told ? std::move(told->run) : read_run(data); };
     switch (type) {
       case EventType::run_queued:
-        queue(runs, run());
+        put_in_queue(runs.queued, run());
         break;
       case EventType::run_started:
         start(runs, key, data, run());
@@ -340,7 +383,12 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
         finish(runs, key, data, run());
         break;
       case EventType::run_aborting:
-        if (runs.active) runs.active->status = RunStatus::aborting;
+        if (!runs.active) break;
+        runs.active->status = RunStatus::aborting;
+        if (const Run aborting = run(); aborting.superseded) {
+          runs.active->superseded = true;
+          runs.active->is_settled = aborting.is_settled;
+        }
         break;
       case EventType::run_progress:
         if (!data.find("text")) break;

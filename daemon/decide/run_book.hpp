@@ -26,12 +26,14 @@ class RunBook {
   const Sessions& sessions() const { return sessions_; }
   // The keys of the sessions with an active run.
   const std::set<std::string, std::less<>>& active() const { return active_; }
+  // The keys of the sessions in which a person speaks in place of the agent.
+  const std::set<std::string, std::less<>>& taken_over() const { return taken_over_; }
   // Returns whether a run is active or waits.
   bool has_open() const { return !active_.empty() || !waiting_.empty(); }
   // The fence that the next lease of a session gets.
   std::uint64_t next_fence(std::string_view key) const;
   // The sessions whose first queued run may be handed out: (createdAt of that run, key), the oldest first. Those with
-  // an active run are not among them.
+  // an active run, or in which a person speaks, are not among them.
   const std::set<std::pair<std::int64_t, std::string>>& waiting() const { return waiting_; }
 
   // Takes in an event of this agent. `told`: the last run that the decision has told, null if there is none. It is
@@ -54,13 +56,13 @@ class RunBook {
   // `data` may have only those members of the event that are not the run's.
   void start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
   void finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
-  static void queue(SessionRuns& runs, Run run);
-  void list_open(const std::string& key);  // in waiting_ or active_, as its runs are now
+  void list_open(const std::string& key);  // in waiting_, active_ and taken_over_, as its runs are now
 
   Sessions sessions_{};
   std::set<std::pair<std::int64_t, std::string>> waiting_{};
   std::map<std::string, std::int64_t, std::less<>> waiting_since_{};  // by key, as in waiting_
   std::set<std::string, std::less<>> active_{};                       // keys of sessions with an active run
+  std::set<std::string, std::less<>> taken_over_{};
   // No lease had a greater fence whose session is gone: a key that is made anew goes on from here.
   std::uint64_t fence_floor_ = 0;
   std::uint64_t seq_ = 0;

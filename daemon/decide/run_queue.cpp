@@ -158,6 +158,36 @@ runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, st
   return runs::admit(rules, static_cast<std::int64_t>(waiting_in(runs)), static_cast<std::int64_t>(arriving));
 }
 
+std::vector<Run> runs_of_held(const DecisionBuilder& builder, const Session& session, const std::deque<Run>& queued,
+                              const std::vector<HeldMessage>& held) {
+  const runs::QueueMode mode = runs::queue_rules(json::Index(*session.entry_with_old_counters())).mode;
+  std::vector<Run> made;
+  for (const HeldMessage& message : held) {
+    Run run;
+    run.topic = message.topic;
+    run.reply_to = message.reply_to;
+    const auto joined = [&](const Run& waiting) { return joins(waiting, mode, run); };
+    auto to = std::ranges::find_if(made, joined);
+    if (to == made.end()) {
+      if (const auto there = std::ranges::find_if(queued, joined); there != queued.end()) {
+        run = *there;
+        run.texts.clear();  // the book has those that it had
+      } else {
+        run.id = builder.context().ids->uuid();
+        run.session_id = session.session_id;
+        run.created_at = builder.context().now;
+        run.age_created_at = builder.context().age_now;
+        run.collects = mode == runs::QueueMode::collect;
+      }
+      run.ready_at = builder.context().now;
+      to = made.insert(made.end(), std::move(run));
+    }
+    to->input.push_back(message.entry_id);
+    to->texts.push_back(message.text);
+  }
+  return made;
+}
+
 Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns* runs, const runs::QueueRules& rules,
                    const RunInput& input, Run run) {
   using runs::BusyStep;

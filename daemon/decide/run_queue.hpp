@@ -2,6 +2,7 @@
 // handed to the active run, or stops it. The rules are in policy/runs/queue.hpp.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ struct RunInput {
 
 // Asks whether `arriving` inputs may wait in a session, whose runs are `runs` (null: none).
 runs::Admission admit(const SessionRuns* runs, const runs::QueueRules& rules, std::size_t arriving);
+
+// Makes the runs that wait with messages which a takeover has held, as if these came now, and all at once. `queued`:
+// the session's queue, without runs that have ended; a run of it that they join comes again with its inputs and theirs.
+std::vector<Run> runs_of_held(const DecisionBuilder& builder, const Session& session, const std::deque<Run>& queued,
+                              const std::vector<HeldMessage>& held);
 
 struct Placed {
   Run run{};                              // the one that waits, or the active one that is steered

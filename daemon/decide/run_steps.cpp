@@ -48,10 +48,10 @@ json::Edit ended_edit(const Session& session, const Run& run, std::string_view t
   return edit;
 }
 
-transcripts::NewEntry partial_entry(std::string_view text) {
+transcripts::NewEntry partial_entry(std::string_view text, const Run& run) {
   transcripts::NewEntry entry{.type = "message", .role = "assistant", .stamp = true};
-  entry.body = fmt::format(R"({{"role":"assistant","content":{},"stopReason":"aborted","state":"interrupted"}})",
-                           content_of_text(text));
+  entry.body = fmt::format(R"({{"role":"assistant","content":{},"stopReason":"aborted","state":"{}"}})",
+                           content_of_text(text), run.superseded ? "superseded" : "interrupted");
   return entry;
 }
 
@@ -85,22 +85,6 @@ transcripts::NewEntry record_of_queued(const Run& run, RunStatus status, std::in
   return transcripts::custom_entry("sessiond.run", data.text());
 }
 
-// Appends entries that a run leaves whatever happens: a transcript that takes nothing more does not keep it from
-// ending.
-AppendResult append_if_possible(DecisionBuilder& builder, Session& session, const AppendRequest& append,
-                                const FetchedLines& lines) {
-  const std::size_t before = builder.out.events.size();
-  const std::size_t lines_before = builder.out.line_positions.size();
-  auto appended = append_entries(builder, session, append, lines, false);
-  if (appended) {
-    take_counters(builder, session, before);
-    return *std::move(appended);
-  }
-  builder.out.events.resize(before);
-  builder.out.line_positions.resize(lines_before);
-  return {};
-}
-
 // The text that an assistant's entry says; empty: it is none, or says nothing.
 std::string answer_in(const transcripts::NewEntry& entry) {
   if (entry.role != "assistant") return {};
@@ -118,6 +102,13 @@ std::string held_in(const SessionRuns& runs, const RunPulse& pulse) {
   return runs.text_seq > pulse.since ? std::string() : pulse.said_end.rest();
 }
 
+// Leaves out messages that wait in a run of their own.
+void erase_queued(std::vector<Steered>& steered, const SessionRuns& runs) {
+  std::erase_if(steered, [&runs](const Steered& each) {
+    return std::ranges::any_of(runs.queued, [&](const Run& queued) { return is_in(queued.input, each.entry_id); });
+  });
+}
+
 // Denies the open approvals of a run that ends.
 void end_approvals(DecisionBuilder& builder, const Session& session, const Run& run) {
   for (Approval approval : builder.state().runs.find(session.key())->approvals.all()) {
@@ -129,6 +120,26 @@ void end_approvals(DecisionBuilder& builder, const Session& session, const Run& 
 }
 
 }  // namespace
+
+AppendResult append_if_possible(DecisionBuilder& builder, Session& session, const AppendRequest& append,
+                                const FetchedLines& lines) {
+  const std::size_t before = builder.out.events.size();
+  const std::size_t lines_before = builder.out.line_positions.size();
+  auto appended = append_entries(builder, session, append, lines, false);
+  if (appended) {
+    take_counters(builder, session, before);
+    return *std::move(appended);
+  }
+  builder.out.events.resize(before);
+  builder.out.line_positions.resize(lines_before);
+  return {};
+}
+
+void mark_superseded(transcripts::NewEntry& entry) {
+  if (entry.role != "assistant") return;
+  entry.body = json::apply(entry.body, {.set = {{"state", R"("superseded")"}}});
+  entry.seen.reset();
+}
 
 transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run, const std::vector<std::string>& ids) {
   json::ObjectWriter data;
@@ -159,7 +170,7 @@ std::string run_error(std::string_view code, std::string_view message) {
   return out.text();
 }
 
-Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered) {
+Run leftover_of(const DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered) {
   Run run;
   run.id = builder.context().ids->uuid();
   run.session_id = active.session_id;
@@ -173,6 +184,41 @@ Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<S
     run.texts.push_back(policy::overflow_line(each.text));
   }
   return run;
+}
+
+std::optional<Run> again_of(const DecisionBuilder& builder, const Run& run) {
+  Run again = run;
+  again.deleted.clear();
+  std::erase_if(again.input, [&run](const std::string& id) { return is_in(run.deleted, id); });
+  if (again.input.empty() && !run.input.empty()) return {};
+  again.retry_of = std::exchange(again.id, builder.context().ids->uuid());
+  again.status = RunStatus::queued;
+  again.origin = runs::Origin::retry;
+  again.created_at = again.ready_at = builder.context().now;
+  again.age_created_at = builder.context().age_now;
+  again.started_at = 0;
+  again.steps = 0;
+  again.in_step = again.superseded = again.is_settled = false;
+  again.runner.clear();
+  again.token.clear();
+  if (again.model_source != "run") again.model.clear(), again.provider.clear();
+  again.model_source.clear();
+  again.collects = false;
+  again.additional_context.clear();
+  return again;
+}
+
+std::optional<Run> waits_again(const DecisionBuilder& builder, const SessionRuns& runs, const Run& run,
+                               bool with_steered) {
+  std::optional<Run> again = run.is_settled ? std::nullopt : again_of(builder, run);
+  std::vector<Steered> steered = with_steered ? runs.steered : std::vector<Steered>();
+  erase_queued(steered, runs);
+  if (steered.empty()) return again;
+  Run left = leftover_of(builder, run, steered);
+  if (!again) return left;
+  for (std::string& id : left.input)
+    if (!is_in(again->input, id)) again->input.push_back(std::move(id));
+  return again;
 }
 
 std::string_view unstored_text(const SessionRuns& runs, const RunPulse& pulse) {
@@ -265,10 +311,8 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                                 const FetchedLines& lines) {
   const SessionRuns& runs = *builder.state().runs.find(session.key());
   std::vector<Steered> steered = runs.steered;  // what waits for an answer, and in no queued run
-  std::erase_if(steered, [&](const Steered& each) {
-    return is_in(end.steered, each.entry_id) ||
-           std::ranges::any_of(runs.queued, [&](const Run& queued) { return is_in(queued.input, each.entry_id); });
-  });
+  std::erase_if(steered, [&](const Steered& each) { return is_in(end.steered, each.entry_id); });
+  erase_queued(steered, runs);
   if (!end.partial)
     if (const std::string held = held_in(runs, pulse_of(builder, session, runs)); !held.empty())
       log_delta(builder, session, run, held);
@@ -276,6 +320,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   run.ended_at = builder.context().now;
   run.stop_reason = end.stop_reason;
   run.error = end.error;
+  if (run.superseded) std::ranges::for_each(end.entries, mark_superseded);
   AppendRequest append{.topic = run.topic,
                        .entries = std::move(end.entries),
                        .in_list = true,
@@ -295,7 +340,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   if (!end.partial) end.partial = keeps_partial ? said_by(builder, session) : std::string();
   if (!end.partial->empty()) {
     answer = append.entries.size();
-    append.entries.push_back(partial_entry(*end.partial));
+    append.entries.push_back(partial_entry(*end.partial, run));
     run.response = *end.partial;
   }
   append.entries.push_back(record_of(run, end.usage, end.retried));
@@ -441,20 +486,20 @@ void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code
   emit_run(builder, session, journal::EventType::run_finished, run, {}, R"("unlisted":true)");
 }
 
-void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, int status,
-                std::optional<std::uint64_t> fence, std::optional<std::size_t> position) {
-  std::string& body = builder.out.body;
-  body = run_json(session.key(), run);
-  body.pop_back();
-  if (position) body += fmt::format(R"(,"position":{})", *position);
-  if (fence) {
+void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, const RunAnswer& answer) {
+  json::Edit more;
+  if (answer.position) more.put_int("position", static_cast<std::int64_t>(*answer.position));
+  if (answer.fence) {
     json::ObjectWriter lease;
-    lease.integer("fence", static_cast<std::int64_t>(*fence));
+    lease.integer("fence", static_cast<std::int64_t>(*answer.fence));
     lease.integer("expiresAt", builder.context().now + run.lease_ms);
-    body += ",\"lease\":" + lease.text();
+    more.put("lease", lease.text());
   }
-  body += fmt::format(R"(,"asOf":{}}})", json::quote(builder.as_of()));
-  builder.out.status = status;
+  if (answer.is_held) more.put("held", std::string(held_by_takeover));
+  if (!answer.steered.empty()) more.put("steered", json::array_of(answer.steered));
+  more.put_string("asOf", builder.as_of());
+  builder.out.body = json::apply(run_json(session.key(), run), more);
+  builder.out.status = answer.status;
 }
 
 void answer_refusal(DecisionBuilder& builder, Code code, std::string_view detail, std::string_view instance,

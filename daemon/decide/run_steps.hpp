@@ -12,6 +12,8 @@
 
 namespace sessiond::decide {
 
+inline constexpr std::string_view held_by_takeover = R"("takeover")";  // the member `held` of replies and events
+
 // Emits an event of a run, whose data is the run as it is stored, then `more` (raw members), then what `edit` sets in
 // the session's entry. `session` is edited; its rev stays.
 void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit = {},
@@ -28,15 +30,28 @@ struct RunEnd {
   std::string usage{};                           // raw JSON object of the whole run; empty: none
   std::vector<std::string> steered{};            // entry ids that its runner has taken
   bool by_runner = false;
-  bool retried = false;  // another attempt follows: a model is not shown the partial text
+  bool retried = false;  // another run follows with its inputs: a model is not shown the partial text
   bool deliver = false;  // each of `entries` that has text
 };
 // Ends the active run: appends its entries, its partial text and the entry sessiond.run, and emits run.finished. What
 // its runner has not confirmed becomes a queued run. `run` is then as it ended.
 Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
                                 const FetchedLines& lines);
+// Appends entries, or nothing if the transcript does not take them: that keeps nothing from ending. May set
+// builder.out.need.
+AppendResult append_if_possible(DecisionBuilder& builder, Session& session, const AppendRequest& append,
+                                const FetchedLines& lines);
+// Marks what a superseded run says in the end: nobody was told it, and no model is shown it.
+void mark_superseded(transcripts::NewEntry& entry);
+// Makes the run that waits with the same inputs as one that ended, but for those that people deleted. Nothing: they
+// deleted them all.
+std::optional<Run> again_of(const DecisionBuilder& builder, const Run& run);
+// The same of a run that a person has superseded. Nothing also if the run is settled. `with_steered`: with the messages
+// that it was handed meanwhile and did not take, but for those that wait in a run of their own.
+std::optional<Run> waits_again(const DecisionBuilder& builder, const SessionRuns& runs, const Run& run,
+                               bool with_steered = false);
 // Makes the run that waits with messages which an active one was handed and did not take.
-Run leftover_of(DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered);
+Run leftover_of(const DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered);
 // Ends runs that have not begun: appends an entry sessiond.run for each, and emits run.finished, with `more` (raw
 // members) in its data. May set builder.out.need.
 void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
@@ -100,9 +115,15 @@ std::optional<CapReached> cap_reached(const Session& session, const json::Index&
 // Tells by run.finished that a run was refused. The run is not listed.
 void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why);
 
-// Answers with the run. `lease`: the fence that is given out, with the run's time. `position`: of a queued run, from 1.
-void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, int status,
-                std::optional<std::uint64_t> fence, std::optional<std::size_t> position = {});
+// How a request about a run is answered.
+struct RunAnswer {
+  int status = 200;
+  std::optional<std::uint64_t> fence{};   // of the lease that is given out with the run's time
+  std::optional<std::size_t> position{};  // of a queued run, from 1
+  bool is_held = false;                   // it waits until a person hands back
+  std::vector<std::string> steered{};     // ids of the messages that the active run was handed
+};
+void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, const RunAnswer& answer);
 // Answers with a problem although events are committed: a refusal that is told. `members` are raw, e.g. ,"limit":"x".
 void answer_refusal(DecisionBuilder& builder, Code code, std::string_view detail, std::string_view instance,
                     std::string_view request_id, std::string_view members = {});

@@ -8,6 +8,7 @@
 
 #include "daemon/decide/free_id.hpp"
 #include "daemon/decide/naming.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/token_counters.hpp"
 #include "daemon/decide/view.hpp"
 #include "policy/entry_objects.hpp"
@@ -25,7 +26,11 @@ namespace sessiond::decide {
 
 Decision answer_session(DecisionBuilder& builder, const Session& session, int status) {
   builder.out.status = status;
-  builder.out.body = session_json(builder.state().id(), session);
+  const bool is_handed_back = std::ranges::any_of(builder.out.events, [](const journal::Event& event) {
+    return event.envelope.type == journal::EventType::session_handback;
+  });
+  builder.out.body = session_json(builder.state().id(), session,
+                                  {.takeover = is_handed_back ? "" : shown_takeover(builder.state(), session)});
   builder.out.etag = etag(session);
   if (status == 201)
     builder.out.location = fmt::format("/v1/agents/{}/sessions/{}", builder.state().id(), session.key());

@@ -33,6 +33,7 @@ void append_session(std::string& out, std::string_view agent, const Session& ses
   if (wanted("sessionId")) writer.string("sessionId", session.session_id);
   if (wanted("createdAt")) writer.integer("createdAt", session.created_at);
   if (wanted("updatedAt")) writer.integer("updatedAt", session.updated_at);
+  if (!view.takeover.empty() && wanted("takeover")) writer.raw("takeover", view.takeover);
   // Of an entry from before usageTotals, until its next reply is counted.
   if (!session.usage_totals && session.total_tokens && !session.tokens_fresh && wanted(totals_member))
     writer.raw(totals_member, totals_of(session).json());

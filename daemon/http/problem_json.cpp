@@ -36,6 +36,7 @@ constexpr auto statuses = [] {
       {session_archived, 409},
       {session_reset, 409},
       {session_busy, 409},
+      {taken_over, 409},
       {sdk_session_taken, 409},
       {nothing_to_compact, 409},
       {session_log_off, 409},

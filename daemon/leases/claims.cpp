@@ -29,7 +29,7 @@ void Claims::ready(const std::string& agent, const std::string& key) {
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, key);
   const decide::Session* session = state == nullptr ? nullptr : state->find_key(key);
   const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
-  const bool waits = session != nullptr && runs != nullptr && !runs->active && !runs->queued.empty() &&
+  const bool waits = session != nullptr && runs != nullptr && runs->may_start() &&
                      !leases_.is_debounced(agent, key, runs->queued.front().id) && !offered_.contains({agent, key}) &&
                      !held_.contains({agent, key});
   if (!waits) return;

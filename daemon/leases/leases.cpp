@@ -121,15 +121,26 @@ void Leases::keep_queued(const Place& place, const std::string& run_id, const de
       std::clamp<std::int64_t>(times.ready_at - wall, 0, std::max<std::int64_t>(times.ready_at - times.created_at, 0));
   const std::int64_t most = ledger_.rules().runs.queue_max_age_ms;
   const std::int64_t rest = ledger_.parts().commits.clock().rest_of(most, times.created_at, times.age_created_at);
-  queued_[{place, run_id}] = {.ready = wait == 0 ? 0 : now + wait, .too_old = now + rest, .since = now + rest - most};
+  Queued queued{.ready = wait == 0 ? 0 : now + wait, .too_old = now + rest, .since = now + rest - most};
+  const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);
+  const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
+  if (runs != nullptr && runs->takeover) stand_still(queued);
+  queued_[{place, run_id}] = queued;
   wake(now + wait);
   if (wait == 0) on_ready_(place.first, place.second);
+}
+
+// A person speaks in the session. Its runs wait for the hand-back, which emits run.queued for each of them.
+void Leases::stand_still(Queued& queued) {
+  queued.ready = 0;
+  queued.too_old = never;
 }
 
 void Leases::see(const journal::Event& event) {
   using journal::EventType;
   const EventType type = event.envelope.type;
   const bool may_matter = type == EventType::message_appended || type == EventType::session_deleted ||
+                          type == EventType::session_takeover || type == EventType::session_handback ||
                           (type >= EventType::run_queued && type <= EventType::step_finished);
   if (!may_matter || (type == EventType::message_appended && kept_.empty())) return;
   const Place place{event.envelope.agent, event.envelope.key};
@@ -138,6 +149,13 @@ void Leases::see(const journal::Event& event) {
     if (kept != kept_.end() && !kept->second.pulse.text.empty() && event.envelope.said_by_run &&
         kept->second.pulse.since < event.envelope.seq)
       kept->second.pulse.text.clear();
+    return;
+  }
+  if (type == EventType::session_handback) return on_ready_(place.first, place.second);
+  if (type == EventType::session_takeover) {
+    for (auto queued = queued_.lower_bound({place, ""}); queued != queued_.end() && queued->first.first == place;
+         ++queued)
+      stand_still(queued->second);
     return;
   }
   if (type == EventType::session_deleted) {

@@ -102,6 +102,7 @@ class Leases {
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
   void keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times);
+  static void stand_still(Queued& queued);
   asio::awaitable<void> run();
   std::int64_t look(std::int64_t now);             // ends and stores what is due; returns when the next is
   std::string token_of(const Place& place) const;  // of the active run; empty: there is none

@@ -6,6 +6,7 @@ void Work::start() {
   claims.leases().start();
   runners.start();
   approvals.start();
+  takeovers.start();
   hooks.start();
   outbox.start();
   early.start();
@@ -15,6 +16,7 @@ void Work::see(const journal::Event& event) {
   claims.leases().see(event);
   runners.see(event);
   approvals.see(event);
+  takeovers.see(event);
   hooks.see(event);
   outbox.see(event);
   early.see(event);
@@ -31,6 +33,7 @@ asio::awaitable<void> Work::stop() {
   co_await claims.leases().stop();
   co_await runners.stop();
   co_await approvals.stop();
+  co_await takeovers.stop();
   co_await hooks.stop();
   co_await outbox.stop();
   co_await early.stop();

@@ -1,5 +1,5 @@
-// Owns what is handed out or kept for a time: runs, questions about tools, calls of hooks, deliveries, early changes.
-// Thread: the loop.
+// Owns what is handed out or kept for a time: runs, questions about tools, takeovers, calls of hooks, deliveries, early
+// changes. Thread: the loop.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -10,6 +10,7 @@
 #include "daemon/leases/hooks.hpp"
 #include "daemon/leases/outbox.hpp"
 #include "daemon/leases/runners.hpp"
+#include "daemon/leases/takeovers.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "store/journal/event.hpp"
 
@@ -18,7 +19,13 @@ namespace sessiond::leases {
 class Work {
  public:
   explicit Work(ledger::Ledger& ledger)
-      : claims(ledger), runners(ledger), approvals(ledger), hooks(ledger), outbox(ledger), early(ledger) {}
+      : claims(ledger),
+        runners(ledger),
+        approvals(ledger),
+        takeovers(ledger),
+        hooks(ledger),
+        outbox(ledger),
+        early(ledger) {}
 
   void start();                           // takes up what there was before; to be called before requests are served
   void see(const journal::Event& event);  // that became durable
@@ -28,6 +35,7 @@ class Work {
   Claims claims;
   Runners runners;
   Approvals approvals;
+  Takeovers takeovers;
   Hooks hooks;
   Outbox outbox;
   EarlyChanges early;

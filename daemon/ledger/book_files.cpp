@@ -169,7 +169,7 @@ bool may_have_open_runs(const std::filesystem::path& file, bool known) {
   if (!text) return known || text.error().code != Code::not_found;
   const auto book = parse<decide::RunBook>(*text);
   return !book || std::ranges::any_of(book->sessions(), [](const auto& session) {
-    return session.second.active || !session.second.queued.empty();
+    return session.second.active || !session.second.queued.empty() || session.second.takeover;
   });
 }
 

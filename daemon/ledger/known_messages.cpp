@@ -157,7 +157,8 @@ Result<KnownMessage> known_under(const LedgerParts& parts, const MessageName& wa
     KnownMessage known{.own = !is_reply(answer), .headers = answer.headers};
     if (const auto place = known.own ? decide::read_place(answer.body) : std::nullopt)
       answer.body = decide::own_message_json(*place);
-    known.is_open = !known.own && wanted.addresses && json::find(answer.body, "activate") == "false";
+    known.is_open = !known.own && wanted.addresses && json::find(answer.body, "activate") == "false" &&
+                    !json::find(answer.body, "held");  // that one is waiting already
     if (known.is_open) {
       known.scopes = {answer.scope};
       in_flight.add(of_session);

@@ -94,7 +94,9 @@ runs::Settings runs_of(const config::Config& config) {
                      .agents = {},
                      .approval_timeout_ms = config.work.approvals.timeout_ms,
                      .require_approver = config.work.approvals.require_approver,
-                     .hook_timeout_ms = config.work.hooks.timeout_ms};
+                     .hook_timeout_ms = config.work.hooks.timeout_ms,
+                     .takeover_ms = config.work.takeover.default_ms,
+                     .takeover_from_me_ms = config.work.takeover.from_me_ms};
   for (const auto& [agent, settings] : config.work.agents)
     if (settings.max_cost_microcents)
       out.cost_caps[agent] = {.microcents = *settings.max_cost_microcents,

@@ -12,9 +12,6 @@
 namespace sessiond::stream {
 namespace {
 
-constexpr unsigned type_count = static_cast<unsigned>(journal::EventType::context_updated) + 1;
-static_assert(type_count <= 64);
-
 // Names of events that later versions may send: a client may ask for them today.
 constexpr std::array<std::string_view, 9> reserved{"run.*",        "step.*",     "tool.*", "approval.*", "context.*",
                                                    "compaction.*", "delivery.*", "hook.*", "retention.*"};
@@ -53,14 +50,14 @@ bool is_early(journal::EventType type) {
 }
 
 // `*` alone names what a stream without types shows.
-Result<std::uint64_t> types_of(std::string_view pattern) {
-  std::uint64_t types = 0;
-  for (unsigned index = 0; index < type_count; ++index) {
+Result<EventFilter::Types> types_of(std::string_view pattern) {
+  EventFilter::Types types;
+  for (std::size_t index = 0; index < types.size(); ++index) {
     const auto type = static_cast<journal::EventType>(index);
     if (type == journal::EventType::log_appended && pattern.starts_with('*')) continue;
-    if (glob_matches(pattern, journal::name(type))) types |= 1ULL << index;
+    if (glob_matches(pattern, journal::name(type))) types.set(index);
   }
-  if (types != 0 || is_reserved(pattern)) return types;
+  if (types.any() || is_reserved(pattern)) return types;
   return fail_at("?types", fmt::format("the parameter types names {}, which no event can match", json::quote(pattern)));
 }
 
@@ -76,7 +73,7 @@ Result<EventFilter> EventFilter::parse(const http::Request& request) {
   EventFilter out;
   if (const auto types = text_of(request, "types")) {
     TRY(out.patterns_, http::names_in(*types, "types"));
-    out.types_ = 0;
+    out.types_.reset();
     for (const std::string& pattern : out.patterns_) {
       TRY(const auto named, types_of(pattern));
       out.types_ |= named;
@@ -100,7 +97,7 @@ bool EventFilter::matches(const journal::Envelope& event) const {
   if (deliveries_ && !event.delivers &&
       (event.type < journal::EventType::delivery_leased || event.type > journal::EventType::delivery_queued))
     return false;
-  if ((types_ >> static_cast<unsigned>(event.type) & 1U) == 0) return false;
+  if (!types_.test(static_cast<std::size_t>(event.type))) return false;
   if (agent_ && event.agent != *agent_) return false;
   if (channel_ && !store::equals_nocase(event.about_channel(), *channel_)) return false;
   if (topic_ && event.topic != topic_) return false;

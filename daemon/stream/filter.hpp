@@ -3,6 +3,7 @@
 // exactly the events that a live stream showed.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct StreamScope {
 // that log.appended is shown only where types names it: lines of logs are long, and few readers of events want them.
 class EventFilter {
  public:
+  using Types = std::bitset<static_cast<std::size_t>(journal::EventType::context_updated) + 1>;  // one bit for each
+  static Types usual() { return ~Types().set(static_cast<std::size_t>(journal::EventType::log_appended)); }
+
   // validation_failed at "?types" for a pattern that no event can match. Names reserved for later versions are
   // accepted.
   static Result<EventFilter> parse(const http::Request& request);
@@ -35,16 +39,14 @@ class EventFilter {
   bool matches(const journal::Envelope& event) const;
   // Every event but log.appended.
   bool matches_all() const {
-    return types_ == usual && !deliveries_ && !agent_ && !key_prefix_ && !channel_ && !topic_;
+    return types_ == usual() && !deliveries_ && !agent_ && !key_prefix_ && !channel_ && !topic_;
   }
   // {"agent":…,"key":…,"types":[…],…}: the scope, then what was asked for.
   std::string json(const StreamScope& scope) const;
 
  private:
   bool deliveries_ = false;  // only what concerns deliveries
-  static constexpr std::uint64_t usual = ~(1ULL << static_cast<unsigned>(journal::EventType::log_appended));
-
-  std::uint64_t types_ = usual;  // one bit for each EventType
+  Types types_ = usual();
   std::vector<std::string> patterns_{};
   std::optional<std::string> agent_{};
   std::optional<std::string> key_prefix_{};

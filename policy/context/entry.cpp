@@ -298,7 +298,7 @@ void fit_words(Entry& entry, Content& content, std::string_view said, std::strin
     size.add_string(json::quote(names_of_attachments(attachments)));
     entry.fit = Fit::mended;
   }
-  if (entry.from_owner) size.points += static_cast<std::int64_t>(owner_mark.size());
+  size.points += static_cast<std::int64_t>(mark_of(entry).size());
   entry.word_tokens = size.tokens();
   size.add(content.results);
   entry.tokens = size.tokens();
@@ -326,7 +326,7 @@ bool is_report_of(std::string_view error, std::string_view content) {
 Entry read_message(std::string_view message) {
   Entry entry{.message = message};
   Content content;
-  std::string_view said, call, tool, tool_calls, attachments, usage, state, error, dropped;
+  std::string_view said, call, tool, tool_calls, attachments, usage, state, error, dropped, author;
   bool failed = false;
   std::string held;
   for (const json::Member& member : json::members(message)) {
@@ -350,9 +350,15 @@ Entry read_message(std::string_view message) {
     if (name == "model") entry.model = member.value;
     if (name == "provider") entry.provider = member.value;
     if (name == "dropped") dropped = member.value;
+    if (name == "author") author = member.value;
   }
   if (is_array(attachments)) entry.files += std::ranges::distance(json::elements(attachments));
   if (entry.role == Role::none) return entry;
+  if (entry.role == Role::assistant && is_object(author)) {
+    entry.author = json::string_at(author, "name").value_or("");
+    if (!entry.author.empty()) entry.role = Role::user;
+    if (!entry.author.empty()) entry.model = entry.provider = {};
+  }
   read_parts(entry, content);
   if (entry.role == Role::assistant) {
     if (is_array(tool_calls)) read_tool_calls(entry, content.words, tool_calls);
@@ -360,6 +366,8 @@ Entry read_message(std::string_view message) {
     entry.results.clear();
     entry.checkpoint = entry.summary;
     entry.interrupted = state == R"("interrupted")" && entry.calls.empty() && !entry.usage;
+    if (state == R"("superseded")" && entry.calls.empty())  // nobody was told it
+      return {.message = message, .usage = entry.usage};
   } else {
     entry.calls.clear();
   }
@@ -417,6 +425,11 @@ std::shared_ptr<const RunNote> note_of(std::string_view body) {
 }
 
 }  // namespace
+
+std::string mark_of(const Entry& entry) {
+  if (entry.from_owner) return std::string(owner_mark);
+  return entry.author.empty() ? "" : "[sent by " + entry.author + ", of the team] ";
+}
 
 bool is_run_note(std::string_view custom_type) {
   return custom_type == "sessiond.input" || custom_type == "sessiond.run";

@@ -79,6 +79,8 @@ struct Entry {
   bool checkpoint = false;   // it stands for the entries before it
   bool marked = false;       // it has members that a view adds: entryIds, status
   bool from_owner = false;   // the owner of the account that the agent uses has typed it: it is shown with a mark
+  std::string author{};      // of an assistant's message that a person wrote in place of the agent: it is shown as a
+                             // user's, with a mark
   bool interrupted = false;  // an assistant's message: what a run had said when it ended, without calls
   std::vector<ToolCall> calls{};
   std::vector<ToolResult> results{};
@@ -127,6 +129,8 @@ std::string attachments_in(std::string_view message);
 std::string names_of_attachments(std::string_view attachments);
 inline constexpr std::string_view no_output = "(no output)";  // in place of a result that is blank
 inline constexpr std::string_view owner_mark = "[sent by the account's owner] ";
+// Returns the mark with which a message is shown; empty: it has none.
+std::string mark_of(const Entry& entry);
 inline constexpr std::string_view empty_message = "(empty message)";  // in place of words that are blank
 
 // Counts the code points of a JSON string, given as it stands between its quotes.

@@ -262,8 +262,11 @@ std::string Kept::without(std::string_view details) {
 Order order_of(std::span<const Mark> marks, const OrderAsked& asked) { return RunOrder(marks, asked).make(); }
 
 std::optional<Mark> mark_of(const Line& line) {
-  const bool may_be_word = line.type == "message" && json::string_at(line.body, "role") == "user";
-  if (!may_be_word && line.type != "custom") return {};
+  if (line.type != "message" && line.type != "custom") return {};
+  if (line.type == "message") {  // of a person, also of one who speaks in place of the agent
+    const auto role = json::string_at(line.body, "role");
+    if (role != "user" && !(role == "assistant" && json::find(line.body, "author"))) return {};
+  }
   const Entry entry = read_entry(line.type, line.body);
   if (!entry.note && !entry.is_word()) return {};
   return Mark{.seq = line.seq, .id = line.id, .person = entry.person, .note = entry.note, .dropped = entry.dropped};

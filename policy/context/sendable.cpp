@@ -32,27 +32,32 @@ std::optional<std::string> mended_part(std::string_view part, bool is_result) {
   return mended == content ? std::string(part) : json::apply(part, {.set = {{"content", std::move(mended)}}});
 }
 
-// Returns the content of words that the account's owner has typed, with a mark of that.
-std::string marked(std::string_view content) {
-  if (content.starts_with('"')) return json::quote(std::string(owner_mark) + json::as_string(content).value_or(""));
+// Returns a content that begins with a mark of who has written it.
+std::string marked(std::string_view content, const std::string& mark) {
+  if (content.starts_with('"')) return json::quote(mark + json::as_string(content).value_or(""));
   bool is_marked = false;
-  std::string parts = json::change_elements(content, [&is_marked](std::string_view part) {
+  std::string parts = json::change_elements(content, [&](std::string_view part) {
     if (is_marked || !part.starts_with('{') || json::string_at(part, "type") != "text")
       return std::optional<std::string>(part);
     is_marked = true;
-    const std::string text = std::string(owner_mark) + json::string_at(part, "text").value_or("");
+    const std::string text = mark + json::string_at(part, "text").value_or("");
     return std::optional(json::apply(part, {.set = {{"text", json::quote(text)}}}));
   });
   if (is_marked) return parts;
-  return "[" + text_part(owner_mark) + (parts == "[]" ? "" : ",") + parts.substr(1);
+  return "[" + text_part(mark) + (parts == "[]" ? "" : ",") + parts.substr(1);
 }
 
 }  // namespace
 
 std::string mended(const Entry& entry) {
   const auto with = [&entry](std::string content) {
-    if (entry.from_owner) content = marked(content);
-    return json::apply(entry.message, {.set = {{"content", std::move(content)}}, .unset = {"text", "fromMe"}});
+    if (const std::string mark = mark_of(entry); !mark.empty()) content = marked(content, mark);
+    json::Edit edit{.set = {{"content", std::move(content)}}, .unset = {"text", "fromMe"}};
+    if (!entry.author.empty()) {  // no model has said it
+      edit.put_string("role", "user");
+      for (const char* member : {"author", "api", "provider", "model", "usage", "stopReason"}) edit.remove(member);
+    }
+    return json::apply(entry.message, edit);
   };
   const auto said = json::find(entry.message, "text");
   if (entry.content.empty() && said && !is_blank(*said)) return with(std::string(*said));

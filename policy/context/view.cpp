@@ -243,7 +243,7 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std
     }
     if (row.entry.fit == Fit::mended) repaired.push_back({.entry_id = line.id, .why = "blank_text"});
     const bool is_message = line.type == "message" || !all;
-    if (is_message && (row.entry.fit == Fit::mended || row.entry.from_owner)) {
+    if (is_message && (row.entry.fit == Fit::mended || !mark_of(row.entry).empty())) {
       const std::string_view status = row.entry.status;
       rows.replace(row, mended(row.entry));
       row.entry.status = status;  // that of the text as it was

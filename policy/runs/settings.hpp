@@ -42,6 +42,8 @@ struct Settings {
   std::int64_t approval_timeout_ms = 120'000;
   bool require_approver = false;
   std::int64_t hook_timeout_ms = 10'000;
+  std::int64_t takeover_ms = 4LL * 3'600'000;
+  std::int64_t takeover_from_me_ms = 0;  // by what the account's owner types; 0: does not
 };
 
 }  // namespace sessiond::runs

@@ -24,7 +24,7 @@ enum class EventType : std::uint8_t {
   session_archived,    // {archivedAs, set}
   session_unarchived,  // {unset}
   session_deleted,     // {archivedAs, purged, reason?}
-  message_appended,    // {set, message, deliver?, delivery?, mediaUrls?}
+  message_appended,    // {set, message, deliver?, delivery?, mediaUrls?, word?}
   topic_created,       // {}
   topic_deleted,       // {archivedAs}
   policy_changed,
@@ -60,20 +60,24 @@ enum class EventType : std::uint8_t {
   directive_injected,  // {entryId}
   approval_requested,  // the approval
   approval_resolved,   // the approval
-  hook_called,         // {id, runId?, name, event, input, deadline, blocking?, onTimeout?}
-  hook_answered,       // {id, runId?, name, event, block?, reason?, additionalContext?}
-  hook_expired,        // {id, runId?, name, event}
-  runner_evicted,      // {runner, lastAt}
-  message_edited,      // {target, text}
-  message_deleted,     // {target}
-  message_reacted,     // {target, emoji, from, removed?}
-  delivery_leased,     // {deliveryId, attempt, leaseMs, leaseUntil}
-  delivery_sent,       // {deliveryId, attempt, platformMessageId?, parts?}
-  delivery_failed,     // {deliveryId, attempt, error}
-  delivery_expired,    // {deliveryId, attempt, nextAt, error?}
-  delivery_queued,     // {deliveryId, attempt}: a failed one is to be sent after all
-  log_appended,        // {entry}: a line of the session's log
-  cost_exceeded,       // {costMicrocents, maxCostMicrocents, onExceed}: sent once when it becomes so
+  // Of a person who speaks in place of the agent.
+  session_takeover,  // {name, by, since, until, forMs, ageUntil, renewed?, forced?, sendPolicyBefore?}
+  session_handback,  // {name, reason, answered, waiting}
+  message_held,      // {entryId, seq, replyTo, since, text}: it is answered by that person, or waits for the hand-back
+  hook_called,       // {id, runId?, name, event, input, deadline, blocking?, onTimeout?}
+  hook_answered,     // {id, runId?, name, event, block?, reason?, additionalContext?}
+  hook_expired,      // {id, runId?, name, event}
+  runner_evicted,    // {runner, lastAt}
+  message_edited,    // {target, text}
+  message_deleted,   // {target}
+  message_reacted,   // {target, emoji, from, removed?}
+  delivery_leased,   // {deliveryId, attempt, leaseMs, leaseUntil}
+  delivery_sent,     // {deliveryId, attempt, platformMessageId?, parts?}
+  delivery_failed,   // {deliveryId, attempt, error}
+  delivery_expired,  // {deliveryId, attempt, nextAt, error?}
+  delivery_queued,   // {deliveryId, attempt}: a failed one is to be sent after all
+  log_appended,      // {entry}: a line of the session's log
+  cost_exceeded,     // {costMicrocents, maxCostMicrocents, onExceed}: sent once when it becomes so
   // Of edits and deletions that came before their message: each has its names and what: edit or delete.
   message_change_early,  // {changeId, text?, content?, mentioned?, by, limited?, at, until, ageAt}
   message_change_taken,  // {changeId}: the message came

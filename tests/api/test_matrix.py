@@ -14,8 +14,8 @@ runs = {"release"}
 METHODS = ("get", "put", "post", "delete", "patch")
 # The permissions of each role. Every token has `self` and `mcp`, too; routes with `open` need no token.
 GRANTS = {
-    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "tokens", "metrics"},
-    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "hook", "policy", "maintenance", "metrics"},
+    "admin": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "takeover", "hook", "policy", "maintenance", "tokens", "metrics"},
+    "operator": {"read", "stream", "ticket", "write", "append", "spawn", "bridge", "send", "deliver", "run", "abort", "approvals", "approve", "takeover", "hook", "policy", "maintenance", "metrics"},
     "bridge": {"read", "stream", "ticket", "bridge", "send", "deliver", "abort", "approvals"},
     "runner": {"read", "stream", "ticket", "write", "append", "spawn", "send", "run", "abort", "approvals"},
     "viewer": {"read", "stream", "ticket", "approvals"},

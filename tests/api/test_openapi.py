@@ -105,6 +105,13 @@ class Document(Case):
             get(one + "/export", S(key, "main", "export") + "?format=" + name)
         get(agent + "/export", "/v1/agents/main/export")
         post(agent + "/import", "/v1/agents/main/import", {"metadata": {"id": "i" + uid()}, "messages": []}, 200)
+        post(one + "/takeover", S(key, "main", "takeover"), {"name": "Hanne", "forMs": 60_000, "stop": True, "force": True}, 200)
+        self.assertIn("takeover", get("/v1/sessions", "/v1/sessions?held=takeover")["data"][0])
+        self.assertEqual(post("/v1/inbound", "/v1/inbound", {"channel": "slack", "accountId": "a", "chatType": "group", "peer": got["sessionKey"].split(":")[4],
+                                                             "text": "hi", "mentioned": True}, 201).get("held", "takeover"), "takeover")
+        post(one + "/outbound", S(key, "main", "outbound"), {"text": "c", "takeover": True, "name": "Hanne", "seenSeq": 1}, 201)
+        post(one + "/handback", S(key, "main", "handback"), {"answered": "all", "note": "n", "dryRun": True}, 200)
+        post(one + "/handback", S(key, "main", "handback"), {"answered": "all", "force": True}, 200)
         run = post(one + "/runs", S(key, "main", "runs"), {"input": {"role": "user", "text": "do"}}, 201)
         named = S(key, "main", "runs", run["runId"])
         post(one + "/runs", S(key, "main", "runs"), {}, 202)

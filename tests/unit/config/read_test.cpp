@@ -79,7 +79,7 @@ TEST_CASE("every key reaches its field") {
     "transcripts": {"durableContent": "full"}, "blobs": {"graceMs": 5, "maxBytes": 1048577},
     "runs": {"leaseMs": 100, "idleTimeoutMs": 1, "maxSteps": 0, "turnCap": "unlimited", "maxAttempts": 1, "abortGraceMs": 2, "runnerIdleMs": 1001,
              "queueMaxAgeMs": 1002, "queueMaxWaitMs": 1003, "partialBytes": 1025, "keep": 3, "onInbound": false, "exclusive": true, "model": "m", "provider": "p"},
-    "approvals": {"timeoutMs": 11, "requireApprover": true}, "hooks": {"timeoutMs": 12},
+    "approvals": {"timeoutMs": 11, "requireApprover": true}, "hooks": {"timeoutMs": 12}, "takeover": {"defaultMs": 60001, "fromMeMs": 14},
     "deliveries": {"maxAttempts": 1, "maxAgeMs": 1003, "adoptMs": 1004},
     "agents": {"main": {"compactInstructions": "short", "model": "m2", "provider": "p2", "maxCostMicrocents": 5, "onExceed": "warn", "maxMessages": 6, "fsScope": "project"}}, "sessionLog": "meta",
     "sendPolicy": {"default": "deny", /* comments go */ "rules": [{"match": {"channel": "é"}, "action": "allow"},]},
@@ -137,6 +137,7 @@ TEST_CASE("every key reaches its field") {
   wanted.work.runs = {100, 1, 0, Config::unlimited, 1, 2, 1001, 1002, 1003, 1025, 3, false, true, "m", "p"};
   wanted.work.approvals = {11, true};
   wanted.work.hooks = {12};
+  wanted.work.takeover = {60001, 14};
   wanted.work.deliveries = {1, 1003, 1004};
   wanted.work.agents["main"] = {"short", "m2", "p2", 5, Config::OnExceed::warn, 6, Config::FsScope::project};
   wanted.work.session_log = Config::SessionLog::meta;

@@ -66,6 +66,19 @@ TEST_CASE("who answers calls of hooks: by role, or by a permission of the token"
   }
 }
 
+TEST_CASE("who speaks in place of the agent: by role, or by a permission of the token, which may send then") {
+  for (const Role role : roles) {
+    Principal who{.id = "abcd1234", .role = role};
+    CHECK(who.may(Permission::takeover) == (role == Role::admin || role == Role::operator_));
+    who.permissions = {"approve", "hook"};
+    CHECK(who.may(Permission::takeover) == (role == Role::admin || role == Role::operator_));
+    who.permissions = {"takeover"};
+    CHECK(who.may(Permission::takeover));
+    CHECK(who.may(Permission::send));
+    CHECK(who.may(Permission::append) == Principal{.id = "abcd1234", .role = role}.may(Permission::append));
+  }
+}
+
 TEST_CASE("nobody may only what is open, whatever role stands there") {
   for (const Role role : roles) {
     const Principal nobody{.id = "", .role = role};

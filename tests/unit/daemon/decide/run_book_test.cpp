@@ -5,6 +5,7 @@
 
 #include "daemon/decide/approval_commands.hpp"
 #include "daemon/decide/run_commands.hpp"
+#include "daemon/decide/takeover_commands.hpp"
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -35,7 +36,7 @@ struct WithRuns : World {
     const SessionRuns* there = state.runs.find(run_key);
     const bool active = there != nullptr && there->active;
     const Target target{.key = run_key};
-    switch (roll(14)) {
+    switch (roll(18)) {
       case 0:
       case 1:
       case 2: {
@@ -89,6 +90,15 @@ struct WithRuns : World {
         if (there != nullptr && !there->approvals.all().empty())
           attempt(ExpireApproval{.target = target, .id = there->approvals.all().back().id});
         return;
+      case 13:
+        return attempt(TakeOver{.target = target, .stop = roll(3) == 0});
+      case 14: {
+        using Answered = HandBack::Answered;
+        constexpr Answered answered[] = {Answered::seen, Answered::all, Answered::none};
+        return attempt(HandBack{.target = target, .answered = answered[roll(3)], .note = roll(2) == 0 ? "" : "a note"});
+      }
+      case 15:
+        return attempt(Outbound{.target = target, .text = "a word", .takes_over = roll(3) == 0});
       default:
         if (there != nullptr && !there->queued.empty())
           attempt(AbortRun{.target = target, .run_id = there->queued.back().id});
@@ -144,7 +154,7 @@ TEST_CASE("what an earlier version has dropped is told to whatever run is next")
   CHECK(!again->find("k")->overflows.front().of);
 }
 
-TEST_CASE("each run ends once, and only one of a session is active") {
+TEST_CASE("each run ends once, only one of a session is active, and none starts while a person speaks") {
   for (unsigned seed = 100; seed < 160; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -154,6 +164,7 @@ TEST_CASE("each run ends once, and only one of a session is active") {
     std::map<std::string, int> known;
     std::string active;
     std::uint64_t fence = 0;
+    bool is_held = false;
     for (const std::string& text : world.log) {
       const auto event = journal::parse_event(text);
       const std::string id = json::string_at(event->data, "runId").value_or("");
@@ -164,10 +175,17 @@ TEST_CASE("each run ends once, and only one of a session is active") {
           break;
         case journal::EventType::run_started:
           CHECK(active.empty());
+          CHECK_FALSE(is_held);
           CHECK(finished[id] == 0);
           active = id;
           ++known[id];
           ++fence;
+          break;
+        case journal::EventType::session_takeover:
+          is_held = true;
+          break;
+        case journal::EventType::session_handback:
+          is_held = false;
           break;
         case journal::EventType::run_finished:
           CHECK(++finished[id] == 1);

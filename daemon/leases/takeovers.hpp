@@ -1,0 +1,53 @@
+// Hands back, for a person who speaks in place of an agent (policy/runs/README.md, Takeover), when the time is over.
+//
+// Times run on the monotonic clock. After a restart a takeover has what is left of its time by the wall clock or by the
+// clock of ages, whichever is more, and never more than it had at first. Thread: the loop.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "daemon/decide/takeover.hpp"
+#include "daemon/ledger/ledger.hpp"
+#include "store/journal/event.hpp"
+
+namespace sessiond::leases {
+
+class Takeovers {
+ public:
+  explicit Takeovers(ledger::Ledger& ledger);
+
+  void start();  // takes up those of before
+  asio::awaitable<void> stop();
+  void see(const journal::Event& event);  // that became durable
+  std::size_t size() const { return until_.size(); }
+
+ private:
+  using Place = std::pair<std::string, std::string>;  // agent and key
+  struct Kept {
+    std::int64_t until = 0;   // steady ms
+    std::int64_t for_ms = 0;  // after the person's next word
+  };
+
+  asio::awaitable<void> take_up(std::set<std::string> recovered);
+  void keep(const Place& place, const decide::Takeover& takeover, std::int64_t rest);
+  void set_until(const Place& place, std::int64_t until, std::int64_t for_ms);
+  void forget(const Place& place);
+  asio::awaitable<void> run();
+  std::int64_t look(std::int64_t now);  // hands back what is due; returns when the next is
+  asio::awaitable<void> expire(Place place);
+
+  ledger::Ledger& ledger_;
+  asio::steady_timer timer_;
+  ledger::Background background_;
+  std::map<Place, Kept> until_{};
+  std::set<std::pair<std::int64_t, Place>> due_{};  // by time
+  bool stopping_ = false;
+};
+
+}  // namespace sessiond::leases

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "daemon/api/handler.hpp"
+#include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/view.hpp"
 #include "policy/send_policy.hpp"
 #include "store/files.hpp"
@@ -189,19 +190,19 @@ HandlerResult evaluate_policy(Api& api, http::Request& request) {
 }
 
 HandlerResult session_policy(Api& api, const http::Request& request, SessionPath path) {
-  co_return co_await show_session(
-      api, request, path, false,
-      [&](const decide::Session& session, const ledger::Seen& seen) -> Result<http::Response> {
-        const json::Index entry(*session.entry());
-        const std::string action = entry.string_at("sendPolicy").value_or("inherit");
-        const policy::SendDecision decision =
-            policy::evaluate(api.ledger.rules().send_policy, session.key(), entry, {});
-        http::Response response = as_of_response(
-            api, fmt::format(R"({{"action":{},"effective":{}}})", json::quote(action), policy::to_json(decision)),
-            seen.seq());
-        set_etag(response, decide::etag(session));
-        return response;
-      });
+  const auto show = [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<http::Response> {
+    TRY(const decide::Session* session, visible(state, path.target, request.principal));
+    seen.only(*session, path.target.key);
+    const std::string text = decide::entry_before_takeover(state, *session, *session->entry());
+    const json::Index entry(text);
+    json::ObjectWriter body;
+    body.string("action", entry.string_at("sendPolicy").value_or("inherit"));
+    body.raw("effective", policy::to_json(policy::evaluate(api.ledger.rules().send_policy, session->key(), entry, {})));
+    http::Response response = as_of_response(api, body.text(), seen.seq());
+    set_etag(response, decide::etag(*session));
+    return response;
+  };
+  co_return co_await ledger::show_of(api.ledger, path.agent, path.target.key, false, show);
 }
 
 HandlerResult get_session_policy(Api& api, http::Request& request) {

@@ -376,9 +376,8 @@ class InboundDecision {
       if (builder_.out.need) return WordEvent{};
     }
     if (!takeover) return WordEvent{};
-    return say_as_person(
-        builder_, session, *takeover,
-        {.topic = command_.topic, .reply_to = reply_to(), .takes_over = takeover_ == nullptr, .fresh = fresh});
+    return say_as_person(builder_, session, *takeover,
+                         {.topic = command_.topic, .reply_to = reply_to(), .fresh = fresh});
   }
 
   // The message was edited before it came.

@@ -67,8 +67,10 @@ bool is_said_by_person(const DecisionBuilder& builder, const Session& session, c
 // The takeover of the person who writes, who takes over now if the request says so. Nothing: no person writes.
 Result<std::optional<Takeover>> person_of(DecisionBuilder& builder, Session& session, const Outbound& command) {
   if (!is_said_by_person(builder, session, command)) return std::nullopt;
-  if (!command.takes_over) return *takeover_of(builder.state(), session);
-  TRY(auto takeover, take_over(builder, session, {.name = command.name}));
+  const Takeover* there = takeover_of(builder.state(), session);
+  const TakeoverTerms terms{.name = command.name};
+  if (there != nullptr && (!command.takes_over || is_of(builder, *there, terms))) return *there;
+  TRY(auto takeover, take_over(builder, session, terms));
   return takeover;
 }
 
@@ -184,11 +186,9 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   if (!command.deliver.to.empty()) extra += ",\"to\":" + json::quote(command.deliver.to);
   if (command.mirror_only && context.run != nullptr) extra += R"(,"mirrored":true)";
   if (person) {
-    WordEvent word = say_as_person(builder, session, *person,
-                                   {.topic = command.topic,
-                                    .reply_to = reply_to_of(plan.address),
-                                    .seen_seq = command.seen_seq,
-                                    .takes_over = command.takes_over});
+    WordEvent word =
+        say_as_person(builder, session, *person,
+                      {.topic = command.topic, .reply_to = reply_to_of(plan.address), .seen_seq = command.seen_seq});
     extra += word.extra;
     append.needs_after = std::move(word.needs);
   }

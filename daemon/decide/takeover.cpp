@@ -91,6 +91,7 @@ void Takeover::forget_transcripts(const std::optional<std::string>& topic) {
 std::string takeover_json(const Takeover& takeover) {
   json::ObjectWriter out;
   out.string("name", takeover.name);
+  if (!takeover.token.empty()) out.string("by", takeover.token);
   out.integer("since", takeover.since);
   out.integer("until", takeover.until);
   return out.text();

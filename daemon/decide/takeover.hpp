@@ -58,7 +58,7 @@ struct Takeover {
 
 runs::Address address_of(const HeldMessage& message);
 
-// As Sessions show it: {name, since, until}.
+// As Sessions show it: {name, by, since, until}. `by` is the token that holds it.
 std::string takeover_json(const Takeover& takeover);
 // As session.takeover has it, without what came since. `how`: "renewed", "forced" or empty.
 std::string told_takeover(const Takeover& takeover, std::string_view how = {});

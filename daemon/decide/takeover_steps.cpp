@@ -114,18 +114,24 @@ Result<void> check_agent_may_speak(const AgentState& state, const Session& sessi
   return is_of_run ? Result<void>{} : taken_over(session, *takeover);
 }
 
+bool is_of(const DecisionBuilder& builder, const Takeover& takeover, const TakeoverTerms& terms) {
+  const std::string_view actor = builder.context().actor;
+  return takeover.token == (terms.by_hand ? "" : actor) && takeover.name == (terms.name.empty() ? actor : terms.name);
+}
+
 Result<Takeover> take_over(DecisionBuilder& builder, Session& session, const TakeoverTerms& terms) {
   const Context& context = builder.context();
   const Takeover* there = takeover_of(builder.state(), session);
-  const std::string token = terms.by_hand ? "" : std::string(context.actor);
-  const std::string name = terms.name.empty() ? std::string(context.actor) : terms.name;
-  const bool is_own = there != nullptr && there->token == token && there->name == name;
+  const bool is_own = there != nullptr && is_of(builder, *there, terms);
   if (there != nullptr && !is_own && !terms.force) return taken_over(session, *there);
   Takeover takeover = there != nullptr ? *there : Takeover{.age_begun = context.age_now};
   if (!is_own) takeover.since = context.now;
-  takeover.token = token;
-  takeover.name = name;
-  takeover.for_ms = terms.for_ms != 0 ? terms.for_ms : context.rules->runs.takeover_ms;
+  takeover.token = terms.by_hand ? "" : context.actor;
+  takeover.name = terms.name.empty() ? context.actor : terms.name;
+  if (terms.for_ms != 0)
+    takeover.for_ms = terms.for_ms;
+  else if (!is_own)
+    takeover.for_ms = context.rules->runs.takeover_ms;
   begin_time_anew(builder, takeover);
   silence_others(builder, session, takeover);
   if (!is_own) {
@@ -161,7 +167,7 @@ WordEvent say_as_person(DecisionBuilder& builder, Session& session, const Takeov
   }
   Takeover renewed = takeover;
   begin_time_anew(builder, renewed);
-  if (!said.takes_over && renewed.until - takeover.until >= std::min(renewed_every_ms, takeover.for_ms / 4))
+  if (renewed.until - takeover.until >= std::min(renewed_every_ms, takeover.for_ms / 4))
     emit_takeover(builder, session, renewed, "renewed");
   return {.extra = ",\"word\":" + word_json(word), .needs = needs_after(session, takeover, word)};
 }

@@ -29,11 +29,13 @@ Result<void> check_agent_may_speak(const AgentState& state, const Session& sessi
 // How a person takes over.
 struct TakeoverTerms {
   std::string name{};       // empty: the token's id
-  std::int64_t for_ms = 0;  // 0: takeover.defaultMs
+  std::int64_t for_ms = 0;  // 0: as before of the same person, else takeover.defaultMs
   bool force = false;
   bool by_hand = false;  // the owner of the agent's account types in the chat: no token holds it
   bool fresh = false;    // this decision has made the session's transcript
 };
+// Returns whether it is the same person who would take over once more.
+bool is_of(const DecisionBuilder& builder, const Takeover& takeover, const TakeoverTerms& terms);
 // Emits session.takeover: the person takes over, or goes on. Returns the takeover as it is then. taken_over: another
 // person has it. May set builder.out.need.
 Result<Takeover> take_over(DecisionBuilder& builder, Session& session, const TakeoverTerms& terms);
@@ -45,8 +47,7 @@ struct SaidByPerson {
   std::optional<std::string> topic{};
   std::string reply_to{};                   // raw JSON object: where it goes
   std::optional<std::uint64_t> seen_seq{};  // the last message that the person has seen; nothing: all before
-  bool takes_over = false;                  // the takeover is of this decision
-  bool fresh = false;                       // so is the session's transcript, and it has no run
+  bool fresh = false;                       // the session's transcript is of this decision, and it has no run
 };
 struct WordEvent {
   std::string extra{};  // of its message's event, as AppendRequest::event_extra

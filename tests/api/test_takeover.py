@@ -451,6 +451,7 @@ class Takeover(TakeoverCase):
         self.assertEqual(self.sent(key), [])
         self.receive("thank you")
         self.problem(self.api.post(S(key, "main", "outbound"), {"text": "the bot of the same token"}), 409, "taken_over")
+        self.assertNotIn("by", self.entry(key)["takeover"])
         self.receive("and a word of mine", fromMe=True, **{"from": {"id": "o", "name": "Olga"}})
         self.assertEqual(self.back(key, force=True)["waiting"], [])
         self.receive("again by hand", fromMe=True, activate=True)
@@ -470,6 +471,18 @@ class Takeover(TakeoverCase):
         told = self.of_type(key, "session.takeover")
         self.assertEqual([(one["name"], one.get("forced", False)) for one in told], [("Hanne", False), ("Ben", True)])
         self.back(key, force=True)
+
+    def test_a_word_keeps_how_long_it_lasts(self):
+        key = self.receive("one")["sessionKey"]
+        self.take(key, name="Hanne", forMs=HOUR)
+        for body in ({"takeover": True, "name": "Hanne"}, {}):
+            self.send(key, "it is me", **body)
+            shown = self.entry(key)["takeover"]
+            self.assertEqual(shown["until"] - shown["since"] < HOUR + 600_000, True, shown)
+        self.assertEqual(len(self.of_type(key, "session.takeover")), 1, "words in the same minute tell nothing")
+        renewed = self.take(key, name="Hanne")["takeover"]
+        self.assertLess(renewed["until"] - renewed["since"], HOUR + 600_000)
+        self.assertEqual(renewed["by"], self.ok(self.api.get("/v1/whoami"), 200)["id"])
 
     def test_lists_show_who_speaks(self):
         key, free = self.make(), self.make()
@@ -555,6 +568,8 @@ class InASharedStore(TakeoverCase):
             run = self.claim_of(key)
             self.take(key)
             self.assertEqual(self.entry(key)["sendPolicy"], "deny")
+            policy = self.ok(self.api.get(S(key, "main", "send-policy")), 200)
+            self.assertEqual((policy["action"], policy["effective"]["action"]), (before or "inherit", before or "allow"))
             fork = self.ok(self.api.post(S(key, "main", "fork"), {}), 201)
             self.assertEqual(fork.get("sendPolicy"), before)
             if before != "deny":

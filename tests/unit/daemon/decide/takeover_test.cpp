@@ -47,7 +47,7 @@ TEST_CASE("takeover: what is written is read again") {
   CHECK(read.waiting.front().topic == "side");
   CHECK(read.words.front().topic == "x");
   CHECK(read.policy_before == "");
-  CHECK(takeover_json(read) == R"({"name":"Hanne","since":1,"until":2})");
+  CHECK(takeover_json(read) == R"({"name":"Hanne","by":"t1","since":1,"until":2})");
   const Takeover told = read_takeover(told_takeover(takeover));
   CHECK(told.waiting.empty());
   CHECK(told.age_begun == 3);

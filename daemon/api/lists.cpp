@@ -11,10 +11,12 @@
 
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/last_message.hpp"
 #include "daemon/api/snapshots.hpp"
 #include "daemon/decide/string_map.hpp"
 #include "daemon/decide/takeover_steps.hpp"
 #include "daemon/decide/view.hpp"
+#include "store/clock.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
 #include "store/utf8.hpp"
@@ -31,9 +33,11 @@ struct Query {
   std::optional<std::int64_t> updated_since;
   std::optional<bool> archived = false;  // nothing: both
   bool needs_answer = false;
-  bool is_held = false;  // only those in which a person speaks
+  std::vector<std::string> status{};  // any of these; empty: all
+  bool is_held = false;               // only those in which a person speaks
   decide::SessionView view{.snapshots = false};
-  std::string filters;  // the query without cursor and limit; a cursor is valid for the same filters only
+  bool last_message = false;
+  std::string filters;  // the query without cursor, limit and include; a cursor is valid for the same filters only
 };
 
 struct Position {
@@ -98,13 +102,21 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
   const auto held = text("held");
   if (held && *held != "takeover") return fail(Code::bad_request, "held may only be takeover");
   query.is_held = held.has_value();
-  TRY(query.view.snapshots, includes_snapshots(request));
+  TRY(query.status, query_names(request, "status"));
+  TRY(const Included included, included_in(request));
+  query.view.snapshots = included.snapshots;
+  query.last_message = included.last_message;
   TRY(query.view.fields, query_names(request, "fields"));
   for (const auto& [name, value] : request.query) {
-    if (name != "cursor" && name != "limit") query.filters += name + "=" + value + "&";
+    if (name != "cursor" && name != "limit" && name != "include") query.filters += name + "=" + value + "&";
   }
   query.filters += over_agents ? "*" : request.params.at(0);
   return query;
+}
+
+// Of its last run; empty: it had none.
+std::string status_of(const decide::Session& session) {
+  return json::string_at(*session.entry(), "status").value_or("");
 }
 
 bool matches(const Query& query, const decide::Session& session) {
@@ -118,6 +130,7 @@ bool matches(const Query& query, const decide::Session& session) {
   if (query.spawned_by && (session.spawned_by.empty() || *query.spawned_by != store::folded_key(session.spawned_by)))
     return false;
   if (query.updated_since && session.updated_at < *query.updated_since) return false;
+  if (!query.status.empty() && !std::ranges::binary_search(query.status, status_of(session))) return false;
   if (!query.text) return true;
   const auto holds = [&query](std::string_view text) {
     return store::fold_case(text).find(*query.text) != std::string::npos;
@@ -248,9 +261,23 @@ class Scanner {
 
 using Progresses = std::map<std::string, Progress, std::less<>>;  // by agent; apart for its ephemeral sessions
 
-http::Response page_of(const Api& api, const http::Request& request, const Query& query, const std::string& as_of,
-                       const ledger::Ledger::States& states, Progresses& progresses,
-                       const std::vector<std::string>& degraded) {
+constexpr std::int64_t most_last_messages_ms = 500;  // for which a page waits
+
+// Where a session of the page stands, for what is added to it.
+struct SessionRow {
+  std::string agent{}, key{}, session_id{};
+  std::size_t begin = 0, end = 0;  // of its object in SessionPage::body
+};
+struct SessionPage {
+  std::string body = "{\"data\":[";  // of the reply, up to the last session
+  std::vector<SessionRow> rows{};    // with include=lastMessage, else none
+  std::string end{};                 // of the reply, behind the sessions
+  std::string next{};                // the cursor of the page behind it; empty: there is none
+};
+
+SessionPage page_of(const Api& api, const http::Request& request, const Query& query, const std::string& as_of,
+                    const ledger::Ledger::States& states, Progresses& progresses,
+                    const std::vector<std::string>& degraded) {
   std::vector<Position> found;
   std::optional<Position> cut;
   if (progresses.size() == 1) found.swap(progresses.begin()->second.found);
@@ -268,11 +295,11 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
   for (const decide::AgentState* state : states) by_agent[state->id()].push_back(state);
   bool more = cut.has_value();
   std::optional<Position> end = cut;
-  std::string body = "{\"data\":[";
+  SessionPage page;
   std::size_t shown = 0;
   std::size_t read = 0;  // bytes of entries read
   for (const Position& at : found) {
-    if (shown == query.limit || body.size() > limits::page_bytes || read > limits::list_read) {
+    if (shown == query.limit || page.body.size() > limits::page_bytes || read > limits::list_read) {
       more = true;
       break;
     }
@@ -290,30 +317,54 @@ http::Response page_of(const Api& api, const http::Request& request, const Query
     }
     if (session == nullptr) continue;
     read += session->entry()->size();
-    begin_element(body);
-    decide::append_session(body, at.agent, *session, view);
+    begin_element(page.body);
+    const std::size_t begin = page.body.size();
+    decide::append_session(page.body, at.agent, *session, view);
+    if (query.last_message)
+      page.rows.emplace_back(at.agent, session->key(), session->session_id, begin, page.body.size());
   }
   if (more && shown == found.size() && cut) end = cut;
-  const std::string next = more && end ? write_cursor(api, query, *end, as_of) : "";
-  body +=
-      page_end(next, more) + fmt::format(R"({},"asOf":"{}"}})", degraded_member(request.principal, degraded), as_of);
-  http::Response response = json_response(std::move(body));
-  if (!next.empty()) {
-    std::string link = request.path + "?";
-    for (const auto& [name, value] : request.query) {
-      if (name != "cursor")
-        link += fmt::format("{}={}&", name, boost::urls::encode(value, boost::urls::unreserved_chars + ':'));
-    }
-    response.headers.emplace_back("Link", fmt::format("<{}cursor={}>; rel=\"next\"", link, next));
+  if (more && end) page.next = write_cursor(api, query, *end, as_of);
+  page.end = page_end(page.next, more) +
+             fmt::format(R"({},"asOf":"{}"}})", degraded_member(request.principal, degraded), as_of);
+  return page;
+}
+
+http::Response reply_of(const http::Request& request, SessionPage page) {
+  http::Response response = json_response(std::move(page.body) + page.end);
+  if (page.next.empty()) return response;
+  std::string link = request.path + "?";
+  for (const auto& [name, value] : request.query) {
+    if (name != "cursor")
+      link += fmt::format("{}={}&", name, boost::urls::encode(value, boost::urls::unreserved_chars + ':'));
   }
+  response.headers.emplace_back("Link", fmt::format("<{}cursor={}>; rel=\"next\"", link, page.next));
   return response;
+}
+
+// Transcripts that are not indexed may take long: sessions that are not reached in time go without.
+asio::awaitable<void> add_last_messages(Api& api, const http::Request& request, SessionPage& page) {
+  const std::int64_t until = store::steady_ms() + most_last_messages_ms;
+  std::string body;
+  std::size_t copied = 0;  // of page.body
+  for (SessionRow& row : page.rows) {
+    if (store::steady_ms() > until || (request.client_gone && request.client_gone())) break;
+    SessionPath path{.agent = row.agent, .target = {.key = row.key}};
+    const std::string said = co_await last_message(api, request, std::move(path), std::move(row.session_id));
+    if (said.empty()) continue;
+    const std::string_view shown = page.body;
+    body += shown.substr(copied, row.begin - copied);
+    body += json::apply(shown.substr(row.begin, row.end - row.begin), {.set = {{"lastMessage", said}}});
+    copied = row.end;
+  }
+  page.body = std::move(body += std::string_view(page.body).substr(copied));
 }
 
 // The result of one turn: how far the examination came, or the page.
 struct Turn {
   Progresses progresses{};
   std::string as_of{};
-  std::optional<http::Response> page{};
+  std::optional<SessionPage> page{};
 };
 
 HandlerResult list(Api& api, http::Request& request, std::vector<std::string> agents, bool over_agents) {
@@ -351,8 +402,12 @@ HandlerResult list(Api& api, http::Request& request, std::vector<std::string> ag
       return now;
     };
     CO_TRY(auto turn, co_await api.ledger.show_all(agents, fresh, examine, over_agents ? &degraded : nullptr));
-    if (turn.page && query.view.snapshots) co_await show_snapshots(api, *turn.page, true);
-    if (turn.page) co_return std::move(*turn.page);
+    if (turn.page) {
+      if (query.last_message) co_await add_last_messages(api, request, *turn.page);
+      http::Response response = reply_of(request, *std::move(turn.page));
+      if (query.view.snapshots) co_await show_snapshots(api, response, true);
+      co_return response;
+    }
     progresses = std::move(turn.progresses);
     as_of = std::move(turn.as_of);
     fresh = false;
@@ -380,9 +435,9 @@ HandlerResult of_all(Api& api, http::Request& request) {
 
 void add_list_routes(http::Router& router, Api& api) {
   const auto on = adding(router, api);
-  http::QueryNames query{"limit",    "cursor", "sort",      "channel",      "chatType",     "keyPrefix",
-                         "label",    "name",   "spawnedBy", "sdkSessionId", "updatedSince", "activeMinutes",
-                         "archived", "q",      "fields",    "include",      "needs",        "held"};
+  http::QueryNames query{"limit",  "cursor",    "sort",         "channel",      "chatType",      "keyPrefix", "label",
+                         "name",   "spawnedBy", "sdkSessionId", "updatedSince", "activeMinutes", "archived",  "q",
+                         "fields", "include",   "needs",        "held",         "status"};
   on("GET", "/v1/agents/{agent}/sessions", auth::Permission::read, of_agent, query);
   query.emplace_back("agent");
   on("GET", "/v1/sessions", auth::Permission::read, of_all, query);

@@ -100,8 +100,12 @@ asio::awaitable<Result<void>> look_up(Api& api, const http::Request& request, st
         agent, false, [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<bool> {
           for (const auto& [one, key] : of_agent) {
             const decide::AgentState* memory = api.ledger.parts().memory.holding(agent, key);
-            const auto session = visible(memory == nullptr ? state : *memory, {.key = key}, request.principal);
-            one->entry = session ? (*session)->entry() : sessions::RawEntry{};
+            const decide::AgentState& holding = memory == nullptr ? state : *memory;
+            const auto session = visible(holding, {.key = key}, request.principal);
+            one->entry.reset();
+            if (session)
+              one->entry = std::make_shared<const std::string>(
+                  decide::entry_before_takeover(holding, **session, *(*session)->entry()));
             one->key = session ? (*session)->key() : key;
             if (session && of_agent.size() == 1) seen.only(**session, key);
           }

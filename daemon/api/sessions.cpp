@@ -3,6 +3,7 @@
 
 #include "daemon/api/archives.hpp"
 #include "daemon/api/handler.hpp"
+#include "daemon/api/last_message.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/snapshots.hpp"
 #include "daemon/decide/takeover_steps.hpp"
@@ -116,16 +117,19 @@ HandlerResult get_session(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   decide::SessionView view;
   CO_TRY(view.fields, query_names(request, "fields"));
-  CO_TRY(const bool snapshots, includes_snapshots(request));
+  CO_TRY(const Included included, included_in(request));
+  std::string session_id;
   const auto show = [&](const decide::AgentState& state, ledger::Seen& seen) -> Result<http::Response> {
     TRY(const decide::Session* there, visible(state, path.target, request.principal));
     const decide::Session& session = *there;
     seen.only(session, path.target.key);
+    session_id = session.session_id;
     view.parent = sees_parent(request.principal, path.agent, session);
     view.takeover = decide::shown_takeover(state, session);
     const std::string tag = decide::etag(session);
     http::Response response;
-    if (request.header("if-none-match").contains("\"" + tag + "\"")) {
+    // What was said last is no part of the revision that the tag names.
+    if (!included.last_message && request.header("if-none-match").contains("\"" + tag + "\"")) {
       response.status = 304;
       response.content_type = {};
     } else {
@@ -137,7 +141,11 @@ HandlerResult get_session(Api& api, http::Request& request) {
     return response;
   };
   CO_TRY(auto response, co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), show));
-  if (snapshots) co_await show_snapshots(api, response, false);
+  if (included.snapshots) co_await show_snapshots(api, response, false);
+  if (included.last_message && response.status == 200) {
+    const std::string said = co_await last_message(api, request, path, std::move(session_id));
+    if (!said.empty()) response.body = json::apply(response.body, {.set = {{"lastMessage", said}}});
+  }
   co_return response;
 }
 

@@ -191,12 +191,6 @@ asio::awaitable<Result<Pins>> store_snapshots(Api& api, const std::string& agent
       });
 }
 
-Result<bool> includes_snapshots(const http::Request& request) {
-  const auto include = query_text(request, "include");
-  if (include && *include != "snapshots") return fail(Code::bad_request, "include may only be snapshots");
-  return include.has_value();
-}
-
 asio::awaitable<void> show_snapshots(Api& api, http::Response& response, bool is_list) {
   if (response.status != 200 || !response.body.contains(R"({"$blob":")")) co_return;
   response.body = co_await on_disk(api, [&api, is_list, body = std::move(response.body)]() mutable {

@@ -18,8 +18,6 @@ asio::awaitable<Result<Pins>> store_snapshots(Api& api, json::Edit& edit);
 // The same for a merge patch, unless it is about a session in memory. Measures a patch that is not short.
 asio::awaitable<Result<Pins>> store_snapshots(Api& api, const std::string& agent, decide::PatchSession& command);
 
-// ?include=snapshots. bad_request for anything else.
-Result<bool> includes_snapshots(const http::Request& request);
 // Shows the snapshots of an answer that is a session, or a list of sessions: up to limits::media_page_bytes, handles
 // stay behind that. The handle of a blob that cannot be read stays, with "unavailable":true.
 asio::awaitable<void> show_snapshots(Api& api, http::Response& response, bool is_list);

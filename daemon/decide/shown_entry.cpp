@@ -13,8 +13,8 @@
 namespace sessiond::decide {
 namespace {
 
-constexpr std::array<std::string_view, 8> not_shown{
-    "key", "agent", "rev", "sessionId", "createdAt", "updatedAt", "previousSessions", "takeover"};
+constexpr std::array<std::string_view, 9> not_shown{
+    "key", "agent", "rev", "sessionId", "createdAt", "updatedAt", "previousSessions", "takeover", "lastMessage"};
 
 // The text that is shown; the entry itself if nothing is to be replaced. `members` are the entry's.
 sessions::RawEntry shown_text(const sessions::RawEntry& entry, const std::vector<json::Member>& members,

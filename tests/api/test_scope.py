@@ -13,6 +13,7 @@ from harness.sse import StreamRefused
 runs = {"release", "tsan"}
 
 LISTS = ("", "?limit=1", "?limit=200&sort=key", "?archived=any&limit=200", "?archived=true", "?include=snapshots&archived=any",
+         "?include=lastMessage&archived=any&limit=200", "?status=running,done,failed",
          "?q=zq", "?q=a&archived=any", "?channel=discord", "?channel=slack", "?keyPrefix=agent:main:", "?keyPrefix=discord:",
          "?chatType=direct", "?sort=updatedAt&limit=3", "?activeMinutes=60", "?fields=key,label", "?sdkSessionId=zq&archived=any")
 

@@ -570,6 +570,8 @@ class InASharedStore(TakeoverCase):
             self.assertEqual(self.entry(key)["sendPolicy"], "deny")
             policy = self.ok(self.api.get(S(key, "main", "send-policy")), 200)
             self.assertEqual((policy["action"], policy["effective"]["action"]), (before or "inherit", before or "allow"))
+            evaluated = self.ok(self.api.post("/v1/policy/evaluate", {"sessionKey": key}), 200)
+            self.assertEqual(evaluated["action"], before or "allow")
             fork = self.ok(self.api.post(S(key, "main", "fork"), {}), 201)
             self.assertEqual(fork.get("sendPolicy"), before)
             if before != "deny":

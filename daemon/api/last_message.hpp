@@ -1,0 +1,26 @@
+// What is said last in a session, for lists: ?include=lastMessage. Thread: the loop; transcripts are read on disk
+// threads.
+#pragma once
+
+#include <string>
+
+#include "daemon/api/handler.hpp"
+
+namespace sessiond::api {
+
+// What ?include= adds to a session.
+struct Included {
+  bool snapshots = false;
+  bool last_message = false;
+};
+// ?include=, names with commas between. bad_request for a name that is not known.
+Result<Included> included_in(const http::Request& request);
+
+// Returns what people or the agent said last in the main conversation of a session, as people left it: a message of
+// view=chat, with its `author`, its text cut after 200 code points ("more":true). What is for the agent alone does not
+// count, nor an answer that a person has overtaken. Empty: nothing was said among the last entries, the transcript
+// cannot be read, the session has another id by now, or the token does not see it any more.
+asio::awaitable<std::string> last_message(Api& api, const http::Request& request, SessionPath path,
+                                          std::string session_id);
+
+}  // namespace sessiond::api

@@ -12,12 +12,12 @@ export default async function (t) {
   // The list names both, and each conversation says itself what is wrong.
   await page.locator('[data-row]', { hasText: 'not delivered' }).click();
   await page.locator('.undelivered', { hasText: 'bot was blocked by the user' }).waitFor();
-  await page.locator('[data-row]', { hasText: 'approval' }).click();
+  await page.locator('[data-row]', { hasText: 'asks to use kubectl' }).click();
   await page.locator('.thread .approval', { hasText: 'kubectl rollout restart' }).waitFor();
   await t.go(page, '#/work');
   await page.locator('.approvals', { hasText: 'kubectl rollout restart' }).waitFor();
   await page.getByText('bot was blocked by the user').waitFor();
-  await page.locator('.card', { hasText: 'bot was blocked' }).getByRole('button', { name: 'Retry' }).click();
+  await page.locator('.card', { hasText: 'bot was blocked' }).getByRole('button', { name: 'Send again' }).click();
   await said('waits for its bridge again');
   await page.getByRole('button', { name: 'Deny' }).click();
   await said('Denied');
@@ -27,8 +27,9 @@ export default async function (t) {
   await said('Told to stop');
 
   await t.go(page, '#/sessions/main/agent:main:whatsapp:group:family-sale');
+  await page.getByRole('button', { name: 'To people' }).click();
   await page.locator('.verdict', { hasText: 'rule 2' }).waitFor();
-  t.assert.equal(await page.getByLabel('Send as operator').isDisabled(), true);
+  t.assert.equal(await page.getByLabel('Write to people on WhatsApp').isDisabled(), true);
   await page.locator('.verdict a').click();
   await page.locator('.rule.marked').waitFor();
   t.assert.match(await page.locator('.rule.marked input').first().inputValue(), /whatsapp/);
@@ -40,14 +41,16 @@ export default async function (t) {
   await page.getByLabel('Remove rule 2').click();
   await page.locator('.try .badge', { hasText: 'allow' }).waitFor();
   await page.getByRole('button', { name: 'Compare' }).click();
-  await page.getByText(/sends would have been decided otherwise/).waitFor();
+  await page.getByText(/Decided otherwise in 1 of \d+ conversations/).waitFor();
+  await page.locator('.lines a', { hasText: 'Flash sale group' }).waitFor();
   await page.getByRole('button', { name: 'Save…' }).click();
   await yes('Replace');
   await said('Replaced');
 
   await t.go(page, '#/sessions/main/agent:main:slack:direct:ada');
   await page.locator('.gauge', { hasText: '78 %' }).waitFor();
-  await page.getByLabel('Send as operator').fill('sent **by hand**');
+  await page.getByRole('button', { name: 'To people' }).click();
+  await page.getByLabel('Write to people on Slack').fill('sent **by hand**');
   await page.keyboard.press('Enter');
   await page.locator('.thread strong', { hasText: 'by hand' }).waitFor();
   await page.keyboard.press('Escape');

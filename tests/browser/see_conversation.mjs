@@ -59,7 +59,7 @@ export default async function (t) {
   const call = thread.locator('.tool-call', { hasText: 'ls <i>x</i>' });
   await call.getByText('failed').waitFor();
   await call.locator('summary').click();
-  await call.getByText('no such file').waitFor();
+  await call.getByLabel('Result').getByText('no such file').waitFor();
   await thread.locator('img.shot').waitFor();
   await thread.getByText('Compacted').click();
   await thread.getByText('what was said').waitFor();

@@ -67,6 +67,7 @@ export default async function (t) {
   });
   await step('one channel of all', async () => {
     await page.getByLabel('Find sessions').fill('');
+    await page.getByRole('button', { name: 'Filters' }).click();
     await page.getByLabel('Channel').selectOption('telegram');
     await row(2).waitFor();
     await row(0).waitFor({ state: 'detached' });

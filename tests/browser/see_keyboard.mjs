@@ -45,7 +45,8 @@ export default async function (t) {
   t.assert.equal(await page.evaluate(() => location.hash), before);
 
   // The field keeps what was typed when Escape leaves it; keys of views are letters in it.
-  const field = page.getByLabel('Send as operator');
+  await page.getByRole('button', { name: 'To people' }).click();
+  const field = page.getByLabel('Write to people on Slack');
   await field.focus();
   await page.keyboard.type('jk?/m1 one');
   await press('Shift+Enter');

@@ -29,6 +29,7 @@ export default async function (t) {
   await t.daemon('restart');
   said = await t.inbound({ text: 'after the kill' });
   await t.eventually(async () => (await last()) === said.asOf, 'the event after the kill', 30_000);
+  await page.getByLabel('Find sessions').fill(key); // among others it may be far down
   await page.locator(`[data-row$="${key}"]`).waitFor();
   // What got no answer while the daemon was away is asked for again when it is back.
   await page.route('**/v1/sessions?*', route => route.abort());
@@ -36,7 +37,9 @@ export default async function (t) {
   await page.locator('#sessions', { hasText: 'does not answer' }).waitFor();
   await page.unroute('**/v1/sessions?*');
   await t.daemon('restart');
-  await page.locator(`[data-row$="${key}"]`).waitFor({ timeout: 30_000 * t.slow });
+  await page.locator('#sessions', { hasText: 'does not answer' }).waitFor({ state: 'detached', timeout: 30_000 * t.slow });
+  await page.getByLabel('Find sessions').fill(key);
+  await page.locator(`[data-row$="${key}"]`).waitFor();
   await page.locator('#leave').click();
   await page.locator('#token').waitFor();
   t.assert.equal(await page.evaluate(() => fetch('/v1/whoami').then(reply => reply.status)), 401);

@@ -67,6 +67,14 @@ export default async function (t) {
       await page.waitForTimeout(150);
       await take(page, of(name));
     }
+    for (const [name, view] of [['Take over', 'approval'], ['Hand back', 'taken-over']]) {
+      await t.go(page, VIEWS[view]);
+      await page.locator('.conversation-head').getByRole('button', { name }).click();
+      await page.locator('dialog[open]').waitFor();
+      await take(page, of(name.toLowerCase().replace(' ', '-')));
+      await page.keyboard.press('Escape');
+      await page.locator('dialog[open]').waitFor({ state: 'detached' });
+    }
     await t.go(page, '#/sessions');
     await page.keyboard.press('?');
     await page.locator('dialog[open]').waitFor();
@@ -75,6 +83,6 @@ export default async function (t) {
   }
   t.assert.deepEqual(found, []);
   t.say(
-    `${Object.keys(VIEWS).length + 2} views in ${forms.length} forms: axe-core found nothing; pictures in ${folder}`,
+    `${Object.keys(VIEWS).length + 4} views in ${forms.length} forms: axe-core found nothing; pictures in ${folder}`,
   );
 }

@@ -63,6 +63,12 @@ class Dashboard(Seen, Talk):
     def test_hostile_text_in_every_field_does_nothing(self):
         self.see("hostile")
 
+    def test_a_person_takes_over_and_hands_back(self):
+        self.see("takeover")
+
+    def test_what_needs_somebody_stands_first_and_still(self):
+        self.see("needs")
+
     def test_a_flood_of_events_leaves_the_page_alive(self):
         self.see("flood", SECONDS="600" if LONG else "4")
 

@@ -5,6 +5,7 @@ export const VIEWS = {
   sessions: '#/sessions',
   conversation: `#/${ADA}`,
   approval: `#/${ENGINEERS}`,
+  'taken-over': '#/sessions/support/agent:support:web:direct:visitor-9004',
   denied: '#/sessions/main/agent:main:whatsapp:group:family-sale',
   'models-view': `#/${ADA}?llm=1`,
   runs: `#/${ENGINEERS}/runs`,

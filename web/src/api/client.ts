@@ -1,4 +1,5 @@
 // Asks the daemon. The login cookie goes with every request; a write also carries the CSRF token that /v1/whoami told.
+import { text } from '../ui/format';
 import type { components } from './schema';
 
 export type Schemas = components['schemas'];
@@ -99,5 +100,6 @@ export interface Place {
   agent: string;
   key: string;
 }
+export const idOf = ({ agent, key }: { agent?: unknown; key?: unknown }) => `${text(agent)}\n${text(key)}`;
 export const pathOf = ({ agent, key }: Place, rest = '') =>
   `/v1/agents/${encodeURIComponent(agent)}/sessions/${encodeURIComponent(key)}${rest}`;

@@ -1,6 +1,15 @@
 // One open conversation: the newest page at once, older ones on scrolling up, what happens while it is open.
 import { signal } from '@preact/signals';
-import { ask, pathOf, Refusal, type LiveEvent, type Message, type Place, type Schemas } from '../api/client';
+import {
+  ask,
+  pathOf,
+  Refusal,
+  type Delivery,
+  type LiveEvent,
+  type Message,
+  type Place,
+  type Schemas,
+} from '../api/client';
 import { listen, resync, restored, seqOf } from '../live/hub';
 import { text } from '../ui/format';
 
@@ -26,7 +35,9 @@ export class Conversation {
   readonly prepended = signal(false); // the last change was above: the list keeps its place
   readonly typing = signal<number>(0);
   readonly running = signal<Running | null>(null);
+  readonly deliveries = signal<ReadonlyMap<string, Delivery>>(new Map()); // of its newest messages, by their ids
   readonly session = signal(0); // rises when the session itself changed
+  seenSeq = -1; // of the newest message that one has looked at; -1: of none yet
   private before: number | null = null;
   private sessionId = '';
   private asOf = 0;
@@ -59,7 +70,13 @@ export class Conversation {
 
   end() {
     for (const end of this.ends) end();
+    clearTimeout(this.asking || undefined);
     this.reading = true;
+  }
+
+  look(seq: number) {
+    const last = this.messages.value.at(-1)?.seq ?? 0;
+    if (seq <= last) this.seenSeq = Math.max(this.seenSeq, seq); // else it was reset meanwhile
   }
 
   private page(before: number | null) {
@@ -79,6 +96,7 @@ export class Conversation {
     this.early ??= [];
     try {
       const page = await this.page(null);
+      if (this.sessionId !== page.sessionId) this.seenSeq = -1;
       this.sessionId = page.sessionId;
       this.asOf = seqOf(page.asOf);
       this.before = page.page.nextBefore ?? null;
@@ -90,11 +108,21 @@ export class Conversation {
       this.early = null;
       this.take(early);
       void this.readRun();
+      void this.readDeliveries();
     } catch (error) {
       this.error.value = error;
     } finally {
       this.loading.value = false;
     }
+  }
+
+  private asking: ReturnType<typeof setTimeout> | 0 = 0;
+  private async readDeliveries() {
+    this.asking = 0;
+    if (this.archive) return;
+    const query = { agent: this.place.agent, key: this.place.key, limit: 100 };
+    const page = await ask<{ data: Delivery[] }>('/v1/deliveries', { query }).catch(() => null);
+    if (page) this.deliveries.value = new Map(page.data.map(delivery => [delivery.messageId, delivery]));
   }
 
   private async readRun() {
@@ -179,6 +207,8 @@ export class Conversation {
     }
     if (type === 'session.updated' || type.startsWith('context.') || type.startsWith('compaction.'))
       this.session.value++;
+    if (type.startsWith('delivery.') || (type === 'message.appended' && data.delivery))
+      this.asking ||= setTimeout(() => void this.readDeliveries(), 120);
     if ((event.topic ?? '') !== this.topic) return false;
     if (type === 'message.appended' && data.message) {
       added.push(data.message as Message);

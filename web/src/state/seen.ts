@@ -1,7 +1,6 @@
 // How many messages of each session this browser has looked at: what came later is unread. Kept in the browser.
 import { signal } from '@preact/signals';
-import type { Session } from '../api/client';
-import { idOf } from './sessions';
+import { idOf, type Session } from '../api/client';
 
 const NAME = 'sessiond.seen',
   MOST = 2000;

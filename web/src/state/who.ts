@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import { ask, onSignedOut, Refusal, useCsrf, type Whoami } from '../api/client';
 import { close, following, open } from '../live/hub';
+import { forgetName } from './name';
 import { go } from './route';
 
 export type Entry = 'starting' | 'out' | 'in' | 'offline';
@@ -14,6 +15,8 @@ const MAY: Record<string, string[]> = {
   send: ['admin', 'operator', 'bridge', 'runner'],
   abort: ['admin', 'operator', 'runner', 'bridge'],
   approve: ['admin', 'operator'],
+  takeover: ['admin', 'operator'],
+  run: ['admin', 'operator', 'runner'],
   policy: ['admin', 'operator'],
   maintenance: ['admin', 'operator'],
   metrics: ['admin', 'operator', 'metrics'],
@@ -21,8 +24,15 @@ const MAY: Record<string, string[]> = {
   stream: ['admin', 'operator', 'bridge', 'runner', 'viewer', 'session'],
 };
 // Whether the role allows it. The daemon decides; this only keeps from showing what would be refused.
-export const may = (what: string) =>
-  !!who.value && ((MAY[what] ?? []).includes(who.value.role) || (who.value.permissions as string[]).includes(what));
+export function may(what: string): boolean {
+  if (!who.value) return false;
+  const given = who.value.permissions as string[];
+  return (
+    (MAY[what] ?? []).includes(who.value.role) ||
+    given.includes(what) ||
+    (what === 'send' && given.includes('takeover'))
+  );
+}
 // Whether the token is limited to no agent, key prefix, channel or session: some routes are for such tokens only.
 export const seesAll = () =>
   !!who.value && !who.value.agents.length && !who.value.keyPrefix && !who.value.channel && !who.value.key;
@@ -50,6 +60,10 @@ export async function signIn(token: string): Promise<void> {
   refused.value = '';
   try {
     await ask('/v1/login', { method: 'POST', body: { token: token.trim() } });
+    if (hasLeft) {
+      location.reload();
+      return;
+    }
     open(); // while /v1/whoami is asked
     await enter();
   } catch (error) {
@@ -58,15 +72,21 @@ export async function signIn(token: string): Promise<void> {
   }
 }
 
+// What was read with one token is never shown to the next person: the page begins anew.
 export async function signOut(): Promise<void> {
   await ask('/v1/logout', { method: 'POST', body: {} }).catch(() => {});
-  leave();
+  close();
+  forgetName();
+  go('#/', true);
+  location.reload();
 }
 
+let hasLeft = false;
 function leave() {
   close();
   who.value = null;
   entry.value = 'out';
+  hasLeft = true;
 }
 onSignedOut(() => {
   if (entry.value === 'in') {

@@ -1,14 +1,19 @@
-// What waits for somebody: open approvals and failed deliveries, over all sessions that the token sees.
+// What waits for somebody: open approvals, failed deliveries and runs that wait, over all sessions that the token sees.
 import { signal } from '@preact/signals';
-import { ask, type Approval, type Delivery, type LiveEvent } from '../api/client';
+import { ask, idOf, type Approval, type Delivery, type LiveEvent, type Place, type Run } from '../api/client';
 import { listen, resync, restored } from '../live/hub';
 import { may } from './who';
 
 export const approvals = signal<Approval[]>([]);
 export const failed = signal<Delivery[]>([]);
-export const typing = signal<Record<string, number>>({}); // session → until when somebody types there
+export const queued = signal<ReadonlyMap<string, number>>(new Map()); // session → since when its first run waits for a runner
+export const openRuns = signal<Place[]>([]); // where runs were open when it was read
 
-let asking: ReturnType<typeof setTimeout> | 0 = 0;
+let asking: ReturnType<typeof setTimeout> | 0 = 0,
+  askingRuns: ReturnType<typeof setTimeout> | 0 = 0;
+
+// Nobody waits for it any more: an operator dropped it, or its session was purged.
+export const isGivenUp = ({ error }: Delivery) => error?.code === 'given_up' || error?.code === 'purged';
 
 export async function readWork() {
   asking = 0;
@@ -22,16 +27,42 @@ export async function readWork() {
   }
   await ask<{ data: Delivery[] }>('/v1/deliveries', { query: { status: 'failed', limit: 100 } }).then(
     got => {
-      failed.value = got.data;
+      failed.value = got.data.filter(delivery => !isGivenUp(delivery));
     },
     () => {},
   );
+}
+
+export async function readRuns() {
+  askingRuns = 0;
+  const got = await ask<{ data: (Run & Place)[] }>('/v1/runs').catch(() => null);
+  if (!got) return;
+  const waiting = new Map<string, number>();
+  for (const run of got.data)
+    if (run.status === 'queued' && !waiting.has(idOf(run))) waiting.set(idOf(run), run.createdAt);
+  queued.value = waiting;
+  openRuns.value = [...new Map(got.data.map(run => [idOf(run), { agent: run.agent, key: run.key }])).values()];
+}
+
+function follow(events: LiveEvent[]) {
+  let next: Map<string, number> | null = null;
+  for (const event of events) {
+    const waits = event.type === 'run.queued';
+    if (!waits && event.type !== 'run.started' && event.type !== 'run.finished') continue;
+    if (!waits && !(next ?? queued.value).has(idOf(event))) continue;
+    next ??= new Map(queued.value);
+    if (waits) next.set(idOf(event), event.time);
+    else next.delete(idOf(event));
+  }
+  if (next) queued.value = next;
+  // Another run may wait behind the one that ended.
+  if (events.some(event => event.type === 'run.finished')) askingRuns ||= setTimeout(() => void readRuns(), 1000);
 }
 const readSoon = () => {
   asking ||= setTimeout(() => void readWork(), 100);
 };
 
-export const concernsWork = (event: LiveEvent) =>
+const concernsWork = (event: LiveEvent) =>
   event.type.startsWith('approval.') ||
   event.type === 'delivery.failed' ||
   event.type === 'delivery.queued' ||
@@ -40,8 +71,13 @@ export const concernsWork = (event: LiveEvent) =>
 
 export function followWork() {
   listen(events => {
+    follow(events);
     if (events.some(concernsWork)) readSoon();
   });
-  resync.subscribe(readSoon);
-  restored.subscribe(readSoon);
+  const anew = () => {
+    readSoon();
+    void readRuns();
+  };
+  resync.subscribe(anew);
+  restored.subscribe(anew);
 }

@@ -20,26 +20,17 @@ export const Badge = ({
   </span>
 );
 
-const CHANNELS: Record<string, number> = {
-  slack: 300,
-  discord: 235,
-  telegram: 200,
-  whatsapp: 140,
-  signal: 215,
-  matrix: 165,
-  irc: 30,
-  email: 15,
-  web: 260,
+const CHANNELS: Record<string, string> = {
+  whatsapp: 'WhatsApp',
+  imessage: 'iMessage',
+  googlechat: 'Google Chat',
+  msteams: 'Teams',
+  sms: 'SMS',
+  irc: 'IRC',
 };
-// A colour for each channel, the same on every page.
-export function Channel({ name }: { name: string }) {
-  const hue = CHANNELS[name] ?? [...name].reduce((sum, c) => (sum * 31 + c.codePointAt(0)!) % 360, 7);
-  return name ? (
-    <span class="channel" data-hue={Math.round(hue / 30) % 12}>
-      {name}
-    </span>
-  ) : null;
-}
+// A channel as people write it.
+export const channelName = (name: string) => CHANNELS[name] ?? name.slice(0, 1).toUpperCase() + name.slice(1);
+export const Channel = ({ name }: { name: string }) => (name ? <span class="channel">{channelName(name)}</span> : null);
 
 export function Age({ at }: { at: unknown }) {
   void now.value;

@@ -30,6 +30,14 @@ export function span(ms: number): string {
           ? `${Math.floor(s / 3600)} h`
           : `${Math.floor(s / 86400)} d`;
 }
+// A time that is counted: 0:38, 12:05, 1:02:05.
+export function lasted(ms: number): string {
+  const s = Math.max(0, Math.floor(ms / 1000)),
+    two = (n: number) => String(n).padStart(2, '0');
+  const hours = Math.floor(s / 3600),
+    minutes = Math.floor(s / 60) % 60;
+  return hours ? `${hours}:${two(minutes)}:${two(s % 60)}` : `${minutes}:${two(s % 60)}`;
+}
 export const ago = (ms: unknown) =>
   typeof ms === 'number' && ms > 0 ? (now.value - ms < 8000 ? 'now' : span(now.value - ms)) : '';
 export const bytes = (n: number) =>
@@ -43,3 +51,9 @@ export const bytes = (n: number) =>
 export const cost = (usd: number) => (usd >= 0.1 ? `$${usd.toFixed(2)}` : `$${usd.toPrecision(2)}`);
 export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 export const json = (value: unknown) => JSON.stringify(value, null, 2) ?? '';
+// Characters that show nothing, or turn the direction of what stands around them, as \u202e: a person decides by what is seen.
+export const visible = (value: string) =>
+  value.replace(
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu,
+    c => `\\u${c.codePointAt(0)!.toString(16).padStart(4, '0')}`,
+  );

@@ -2,9 +2,10 @@
 import { useEffect } from 'preact/hooks';
 import { hrefOf, openSession, route } from '../state/route';
 import { followFeatures, lookForFeatures, searchable } from '../state/features';
-import { follow, read } from '../state/sessions';
+import { followSessions } from '../state/session_events';
+import { read } from '../state/session_pages';
 import { entry } from '../state/who';
-import { followWork, readWork } from '../state/work';
+import { followWork, readRuns, readWork } from '../state/work';
 import { Questions } from '../ui/dialog';
 import { Toasts } from '../ui/toast';
 import { useKeys } from '../ui/use';
@@ -39,12 +40,13 @@ function Inside() {
   useEffect(() => {
     if (!followed) {
       followed = true;
-      follow();
+      followSessions();
       followWork();
       followFeatures();
     }
     void read();
     void readWork();
+    void readRuns();
     void lookForFeatures();
   }, []);
   const focusSearch = () => {

@@ -1,9 +1,11 @@
 // What of the sessions is shown.
 import { useEffect, useState } from 'preact/hooks';
 import { withQuery } from '../api/client';
-import { channels, filters, read, type Filters as Values } from '../state/sessions';
+import { read } from '../state/session_pages';
+import { channels, filters, type Filters as Values } from '../state/sessions';
 import { approvals, failed } from '../state/work';
 import { Copy } from '../ui/basics';
+import { Icon } from '../ui/icons';
 import { useAsk, useLater } from '../ui/use';
 
 const STATUS = [
@@ -11,7 +13,8 @@ const STATUS = [
   ['running', 'Running'],
   ['approval', 'Approval'],
   ['unanswered', 'Unanswered'],
-  ['failed', 'Failed'],
+  ['failed', 'Not delivered'],
+  ['held', 'Taken over'],
 ] as const;
 
 function set(changes: Partial<Values>) {
@@ -26,13 +29,9 @@ export function Filters() {
   useEffect(() => {
     if (later !== filters.value.q) set({ q: later });
   }, [later]);
-  const agents = useAsk<{ data: { agent: string; sessions: number }[] }>(
-    '/v1/agents',
-    event => event.type === 'session.created',
-  );
-  const counts: Record<string, number> = { approval: approvals.value.length, failed: failed.value.length };
-  const curl = () =>
-    `curl -sS '${location.origin}${withQuery('/v1/sessions', { agent: f.agent, channel: f.channel, chatType: f.chatType, q: f.q, needs: f.status === 'unanswered' ? 'answer' : '' })}' -H "Authorization: Bearer $TOKEN"`;
+  // What is set is never hidden.
+  const [open, setOpen] = useState(false),
+    shown = open || !!(f.agent || f.channel || f.chatType || f.status || f.archived);
   return (
     <div class="filters">
       <div class="row">
@@ -44,8 +43,33 @@ export function Filters() {
           aria-label="Find sessions"
           onInput={event => setTyped(event.currentTarget.value)}
         />
-        <Copy value={curl} label="Copy as curl" />
+        <button
+          type="button"
+          class="icon-only"
+          aria-label="Filters"
+          title="Filters"
+          aria-expanded={shown}
+          aria-pressed={shown}
+          onClick={() => setOpen(!shown)}
+        >
+          <Icon name="filter" size={16} />
+        </button>
       </div>
+      {shown && <More f={f} />}
+    </div>
+  );
+}
+
+function More({ f }: { f: Values }) {
+  const agents = useAsk<{ data: { agent: string; sessions: number }[] }>(
+    '/v1/agents',
+    event => event.type === 'session.created',
+  );
+  const counts: Record<string, number> = { approval: approvals.value.length, failed: failed.value.length };
+  const curl = () =>
+    `curl -sS '${location.origin}${withQuery('/v1/sessions', { agent: f.agent, channel: f.channel, chatType: f.chatType, q: f.q, needs: f.status === 'unanswered' ? 'answer' : '', held: f.status === 'held' ? 'takeover' : '' })}' -H "Authorization: Bearer $TOKEN"`;
+  return (
+    <>
       <div class="row wrap selects">
         <select aria-label="Agent" value={f.agent} onChange={event => set({ agent: event.currentTarget.value })}>
           <option value="">Agent</option>
@@ -82,14 +106,17 @@ export function Filters() {
           archived
         </label>
       </div>
-      <div class="segments scroll-x" role="group" aria-label="State of sessions">
-        {STATUS.map(([id, name]) => (
-          <button key={id} type="button" aria-pressed={f.status === id} onClick={() => set({ status: id })}>
-            {name}
-            {(counts[id] ?? 0) > 0 && <span class="count small">{counts[id]}</span>}
-          </button>
-        ))}
+      <div class="row wrap">
+        <div class="segments" role="group" aria-label="State of sessions">
+          {STATUS.map(([id, name]) => (
+            <button key={id} type="button" aria-pressed={f.status === id} onClick={() => set({ status: id })}>
+              {name}
+              {(counts[id] ?? 0) > 0 && <span class="count small">{counts[id]}</span>}
+            </button>
+          ))}
+        </div>
+        <Copy value={curl} label="Copy as curl" />
       </div>
-    </div>
+    </>
   );
 }

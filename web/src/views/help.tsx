@@ -10,6 +10,7 @@ const KEYS: [string, string][] = [
   ['Enter', 'Open it'],
   ['Esc', 'Out of a field, then back to the list'],
   ['m', 'What the model sees, beside the conversation'],
+  ['s', 'Stop what the agent does in the open conversation'],
   ['Space', 'Pause or resume the raw events'],
   ['Enter', 'In the field: send. Shift Enter: a new line'],
   ['?', 'This help'],

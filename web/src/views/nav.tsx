@@ -24,7 +24,7 @@ function Link({
 }) {
   return (
     <a class={rest ? 'rest' : ''} href={hrefOf(view)} aria-current={route.value.view === view ? 'page' : undefined}>
-      <Icon name={view} />
+      <Icon name={view} size={17} />
       <span class="name">{name}</span>
       {badge > 0 && (
         <span class={`count ${tone}`}>
@@ -47,9 +47,15 @@ export function Nav() {
         <img src={document.querySelector<HTMLLinkElement>('link[rel=icon]')?.href} alt="" width="26" height="26" />
         <span class="name">sessiond</span>
       </a>
+      {searchable.value && (
+        <a class="find" href={hrefOf('search')} aria-current={route.value.view === 'search' ? 'page' : undefined}>
+          <Icon name="search" size={16} />
+          <span class="name">Search</span>
+          <kbd class="wide-only">/</kbd>
+        </a>
+      )}
       <Link view="sessions" name="Sessions" />
       <Link view="work" name="Work" badge={waiting + broken} tone={waiting ? 'warn' : 'bad'} />
-      {searchable.value && <Link view="search" name="Search" />}
       <Link view="events" name="Events" />
       {restOf().map(([view, name]) => (
         <Link key={view} view={view} name={name} rest />

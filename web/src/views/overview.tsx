@@ -1,15 +1,16 @@
-// The sessions, the one with the newest message first, and beside them the one that is open.
+// The sessions, those that need somebody first, and beside them the one that is open.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { VList, type VListHandle } from 'virtua';
-import type { Session } from '../api/client';
+import type { VListHandle } from 'virtua';
+import { idOf, type Session } from '../api/client';
 import { go, openSession, sessionHref } from '../state/route';
-import { filters, idOf, list, more, NO_FILTERS, read, reading, trouble } from '../state/sessions';
+import { more, read, reading, trouble } from '../state/session_pages';
+import { filters, list, NO_FILTERS } from '../state/sessions';
 import { text } from '../ui/format';
 import { Empty, Loading, Trouble } from '../ui/states';
 import { useKeys } from '../ui/use';
 import { ConversationView } from './conversation';
 import { Filters } from './filters';
-import { SessionRow } from './session_row';
+import { SessionList } from './session_list';
 
 function NoSessions() {
   const filtered = JSON.stringify(filters.value) !== JSON.stringify(NO_FILTERS);
@@ -35,17 +36,19 @@ function NoSessions() {
 export function Overview() {
   const rows = list.value,
     place = openSession.value,
-    handle = useRef<VListHandle>(null);
+    handle = useRef<VListHandle>(null),
+    order = useRef<(Session | null)[]>([]);
   const [focus, setFocus] = useState('');
   useEffect(() => {
     if (!place) document.title = 'Sessions · sessiond';
   }, [place]);
   const step = (by: number) => {
-    const at = rows.findIndex(s => idOf(s) === (focus || (place ? idOf(place) : '')));
-    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    const shown = order.current.filter(s => s !== null);
+    const at = shown.findIndex(s => idOf(s) === (focus || (place ? idOf(place) : '')));
+    const next = shown[Math.max(0, Math.min(shown.length - 1, at + by))];
     if (!next) return;
     setFocus(idOf(next));
-    handle.current?.scrollToIndex(rows.indexOf(next), { align: 'nearest' });
+    handle.current?.scrollToIndex(order.current.indexOf(next), { align: 'nearest' });
     if (place) go(sessionHref({ agent: text(next.agent), key: text(next.key) }), true);
     requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-row="${CSS.escape(idOf(next))}"]`)?.focus());
   };
@@ -83,9 +86,10 @@ export function Overview() {
               <NoSessions />
             )
           ) : (
-            <VList ref={handle} onScroll={scrolled} role="list" aria-label="Sessions" data={rows}>
-              {(s: Session) => <SessionRow key={idOf(s)} session={s} open={!!place && idOf(place) === idOf(s)} />}
-            </VList>
+            <>
+              {trouble.value !== null && <Trouble error={trouble.value} again={() => void read()} />}
+              <SessionList place={place} handle={handle} order={order} onScroll={scrolled} />
+            </>
           )}
         </div>
       </section>

@@ -1,5 +1,5 @@
 // Search over all messages that the token sees, the newest first. The words stand in the address.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, Refusal, withQuery, type Place } from '../api/client';
 import { route, sessionHref, setQuery } from '../state/route';
 import { Age, Badge, Copy, Head } from '../ui/basics';
@@ -79,9 +79,11 @@ export function SearchView() {
   const q = route.value.query.get('q') ?? '',
     [typed, setTyped] = useState(q),
     later = useLater(typed, 180);
-  const [more, setMore] = useState<Hits | null>(null);
+  const [more, setMore] = useState<Hits | null>(null),
+    field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     document.title = 'Search · sessiond';
+    if (!q) field.current?.focus();
   }, []);
   useEffect(() => {
     if (later !== q) setQuery({ q: later || null });
@@ -116,7 +118,7 @@ export function SearchView() {
           type="search"
           class="grow"
           value={typed}
-          autofocus
+          ref={field}
           placeholder={'Words that must all occur; "a phrase"'}
           aria-label="Search messages"
           onInput={event => setTyped(event.currentTarget.value)}
@@ -146,7 +148,9 @@ export function SearchView() {
             No message has all of these words.
           </Empty>
         )}
-        {data?.partial && <p class="soft pad">Not everything was looked at: the index is not complete, or the search took too long.</p>}
+        {data?.partial && (
+          <p class="soft pad">Not everything was looked at: the index is not complete, or the search took too long.</p>
+        )}
         {next && (
           <p class="pad">
             <button type="button" onClick={readMore}>

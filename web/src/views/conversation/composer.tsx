@@ -1,75 +1,94 @@
-// Sends as operator. What the send policy says of it stands above the field before anything is sent.
+// Writes to the people of a conversation, or to its agent alone.
 import { useState } from 'preact/hooks';
-import { ask, pathOf, post, type Place, type Schemas, type Session } from '../../api/client';
-import { hrefOf } from '../../state/route';
-import { Badge } from '../../ui/basics';
-import { text } from '../../ui/format';
+import { ask, pathOf, post, withQuery, type Place, type Schemas, type Session } from '../../api/client';
+import type { Conversation } from '../../state/conversation';
+import { myName } from '../../state/name';
+import { isMine, takeoverOf } from '../../state/takeover';
+import { may, who } from '../../state/who';
+import { channelName } from '../../ui/basics';
 import { Icon } from '../../ui/icons';
 import { doing } from '../../ui/toast';
 import { useAsk } from '../../ui/use';
+import { Addressees, channelOf, PolicyLine, type Addressee } from './addressee';
 
-export function Composer({ place, session, topic }: { place: Place; session: Session | null; topic: string }) {
-  const [draft, setDraft] = useState(''),
+export function Composer({
+  place,
+  session,
+  conversation,
+}: {
+  place: Place;
+  session: Session | null;
+  conversation: Conversation;
+}) {
+  const { topic } = conversation,
+    [drafts, setDrafts] = useState({ agent: '', people: '' }), // what is meant for one never goes to the other
+    [chosen, setChosen] = useState<Addressee>(may('run') ? 'agent' : 'people'),
     [busy, setBusy] = useState(false);
   const policy = useAsk<Schemas['SessionPolicy']>(
     pathOf(place, '/send-policy'),
     event => event.type === 'policy.changed' || (event.type === 'session.updated' && event.key === place.key),
   );
-  const decision = policy.data?.effective,
-    denied = decision?.action === 'deny';
-  const to = text(session?.lastTo) || text(session?.subject),
-    channel = text(session?.lastChannel) || text(session?.channel);
+  const takeover = takeoverOf(session),
+    mine = !!takeover && isMine(takeover),
+    to = takeover ? 'people' : chosen;
+  const draft = drafts[to],
+    setDraft = (text: string) => setDrafts(old => ({ ...old, [to]: text }));
+  const verdict = policy.data?.effective,
+    closed = to === 'people' && (verdict?.action === 'deny' || (!!takeover && !mine));
+  const me = who.value?.id ?? '';
+  const toPeople = () =>
+    post(pathOf(place, '/outbound'), {
+      text: draft,
+      ...(topic ? { topic } : {}),
+      ...(mine ? { takeover: true, name: takeover.name } : {}),
+      ...(mine && conversation.seenSeq >= 0 ? { seenSeq: conversation.seenSeq } : {}),
+    });
+  // Behind what it does now: a hint never stops an answer that people wait for.
+  const toAgent = () =>
+    post(withQuery(pathOf(place, '/runs'), { topic }), {
+      input: { role: 'user', content: draft, audience: 'agent', from: { id: me, name: myName.value || me } },
+      queueOnly: true,
+      whenBusy: 'queue',
+    });
   const send = async () => {
-    if (!draft.trim() || busy || denied) return;
+    if (!draft.trim() || busy || closed) return;
     setBusy(true);
-    if (await doing('Sent', () => post(pathOf(place, '/outbound'), { text: draft, ...(topic ? { topic } : {}) })))
-      setDraft('');
+    const sent = draft;
+    if (await (to === 'agent' ? doing(`${place.agent} is told`, toAgent) : doing('On its way', toPeople)))
+      setDrafts(old => (old[to] === sent ? { ...old, [to]: '' } : old));
     setBusy(false);
   };
   const type = () => {
-    if (!topic) void ask(pathOf(place, '/typing'), { method: 'POST', body: {} }).catch(() => {});
+    if (!topic && to === 'people') void ask(pathOf(place, '/typing'), { method: 'POST', body: {} }).catch(() => {});
   };
+  const channel = channelOf(session),
+    people = `people${channel && ` on ${channelName(channel)}`}`;
+  const says =
+    takeover && !mine ? `${takeover.name} speaks here` : to === 'people' ? `Write to ${people}` : `Tell ${place.agent}`;
   return (
     <form
-      class="composer"
+      class={`composer to-${to}`}
       onSubmit={event => {
         event.preventDefault();
         void send();
       }}
     >
-      <p class="verdict">
-        {decision ? (
-          <Badge tone={denied ? 'bad' : 'good'}>{denied ? 'denied' : 'allowed'}</Badge>
-        ) : (
-          <Badge>asking the policy</Badge>
-        )}
-        <span class="soft">
-          {denied ? 'The send policy refuses messages here: ' : 'Goes out'}
-          {channel && !denied && ` over ${channel}`}
-          {to && !denied && ` to ${to}`}
-          {decision && (
-            <>
-              {denied ? '' : ', by '}
-              {decision.source === 'rule' ? (
-                <a href={hrefOf('policy', [], { rule: decision.rule })}>rule {Number(decision.rule) + 1}</a>
-              ) : decision.source === 'session' ? (
-                "this session's own policy"
-              ) : decision.source === 'default' ? (
-                'the default'
-              ) : (
-                'no rule'
-              )}
-            </>
-          )}
-        </span>
-      </p>
+      {takeover && !mine ? null : to === 'people' ? (
+        <PolicyLine session={session} verdict={verdict} />
+      ) : (
+        <p class="verdict soft">
+          Only {place.agent} is told, and answers here: {people} see neither.
+        </p>
+      )}
       <div class="compose-row">
+        {may('run') && <Addressees place={place} to={to} agentWaits={!!takeover} onTo={setChosen} />}
         <textarea
           rows={1}
           value={draft}
-          placeholder="Send as operator"
-          aria-label="Send as operator"
-          disabled={denied}
+          placeholder={says}
+          aria-label={says}
+          disabled={closed}
+          dir="auto"
           onInput={event => {
             if (!draft) type();
             setDraft(event.currentTarget.value);
@@ -81,7 +100,7 @@ export function Composer({ place, session, topic }: { place: Place; session: Ses
             }
           }}
         />
-        <button type="submit" class="primary" disabled={denied || busy || !draft.trim()} aria-label="Send">
+        <button type="submit" class="primary" disabled={closed || busy || !draft.trim()} aria-label="Send">
           <Icon name="send" />
           <span class="wide-only">Send</span>
         </button>

@@ -5,6 +5,7 @@ import { Conversation } from '../../state/conversation';
 import { hrefOf, route, sessionHref, setQuery } from '../../state/route';
 import { look } from '../../state/seen';
 import { isRunning, rowOf, titleOf } from '../../state/sessions';
+import { takeoverOf } from '../../state/takeover';
 import { may } from '../../state/who';
 import { Badge, Channel, Copy } from '../../ui/basics';
 import { text } from '../../ui/format';
@@ -15,7 +16,9 @@ import { History } from '../session/history';
 import { SessionView } from '../session';
 import { RunList } from '../work/run_list';
 import { Composer } from './composer';
+import { Controls } from './controls';
 import { Gauge } from './gauge';
+import { Held } from './held';
 import { ModelView } from './model_view';
 import { Thread } from './thread';
 import { Topics } from './topics';
@@ -60,6 +63,7 @@ export function ConversationView({ place }: { place: Place }) {
     },
     m: () => setQuery({ llm: llm ? null : '1' }),
   });
+  const takeover = archive ? null : takeoverOf(session);
   const channel = text(session?.channel) || text(session?.lastChannel);
   const curl = () =>
     `curl -sS '${location.origin}${withQuery(pathOf(place, '/messages'), { order: 'desc', limit: 50, topic })}' -H "Authorization: Bearer $TOKEN"`;
@@ -73,14 +77,15 @@ export function ConversationView({ place }: { place: Place }) {
           <h1 ref={title} dir="auto">
             {session ? titleOf(session) : place.key.replace(/^agent:[^:]*:/, '')}
           </h1>
-          <p class="soft mono cut" title={place.key}>
-            {place.key}
+          <p class="soft cut" title={place.key}>
+            {place.agent}
+            {channel && ' on '}
+            <Channel name={channel} />
           </p>
         </div>
-        <Channel name={channel} />
-        {session && isRunning(session) && <Badge tone="info">running</Badge>}
         {!!session?.archivedAt && <Badge>archived</Badge>}
         <span class="spacer" />
+        {!archive && !read.error && session && <Controls place={place} session={session} conversation={conversation} />}
         {!archive && !read.error && <Gauge place={place} topic={topic} />}
         <Topics place={place} topic={topic} />
         {tab === '' && !read.error && (
@@ -93,7 +98,9 @@ export function ConversationView({ place }: { place: Place }) {
             Model’s view
           </button>
         )}
-        <Copy value={curl} label="Copy as curl" />
+        <span class="wide-only">
+          <Copy value={curl} label="Copy as curl" />
+        </span>
       </header>
       <nav class="tabs" aria-label="Parts of the session">
         {TABS.map(([id, name]) => (
@@ -106,6 +113,7 @@ export function ConversationView({ place }: { place: Place }) {
           </a>
         ))}
       </nav>
+      {takeover && <Held place={place} takeover={takeover} running={!!session && isRunning(session)} />}
       {archive && (
         <p class="notice info">
           An archived transcript, read-only: <span class="mono">{archive}</span>{' '}
@@ -124,7 +132,7 @@ export function ConversationView({ place }: { place: Place }) {
           )}
           {tab === '' && !archive && <Undelivered place={place} />}
           {tab === '' && !archive && may('send') && !session?.archivedAt && (
-            <Composer place={place} session={session} topic={topic} />
+            <Composer key={topic} place={place} session={session} conversation={conversation} />
           )}
           {tab === 'runs' && <RunList place={place} />}
           {tab === 'session' && session && <SessionView place={place} session={session} again={read.again} />}

@@ -1,7 +1,7 @@
 // Makes of entries what stands in the list: results lie within their calls, what people did later lies on its message.
 import type { Message } from '../../api/client';
 import { dayOf, text } from '../../ui/format';
-import { resultsOf, type Result } from './parts';
+import { resultsOf, type Result } from '../../state/parts';
 
 export interface Later {
   edited?: string;
@@ -45,7 +45,23 @@ function laterOf(messages: Message[]): Map<string, Later> {
   return all;
 }
 
-const LATER = new Set(['sessiond.edit', 'sessiond.delete', 'sessiond.reaction', 'sessiond.delivered']);
+// What the daemon notes for itself, and what is shown at the message that it is about.
+const UNSEEN = new Set([
+  'sessiond.edit',
+  'sessiond.delete',
+  'sessiond.reaction',
+  'sessiond.delivered',
+  'sessiond.input',
+  'sessiond.copied',
+]);
+const ENDED_WELL = /^(done|dropped)$/; // of a run: what it said is its mark
+
+function isSeen(message: Message): boolean {
+  const type = text(message.customType);
+  if (type === 'sessiond.run')
+    return !ENDED_WELL.test(text((message.data as { status?: unknown } | undefined)?.status));
+  return !UNSEEN.has(type);
+}
 
 export function itemsOf(messages: Message[]): Item[] {
   const later = laterOf(messages),
@@ -54,7 +70,7 @@ export function itemsOf(messages: Message[]): Item[] {
   let day = '',
     speaker = '';
   for (const message of messages) {
-    if (LATER.has(text(message.customType))) continue;
+    if (!isSeen(message)) continue;
     const at = Number(message.timestamp) || 0,
       label = at ? dayOf(at) : day;
     if (label !== day) {
@@ -90,7 +106,7 @@ export function itemsOf(messages: Message[]): Item[] {
       const callId = part?.id ?? part?.callId ?? part?.call_id;
       if (callId) calls.set(callId, mine);
     }
-    const now = `${message.role}\n${JSON.stringify(message.from ?? '')}`;
+    const now = `${message.role}\n${JSON.stringify(message.from ?? message.author ?? '')}`;
     items.push({ kind: 'message', id, message, results: mine, later: later.get(message.id), cont: now === speaker });
     speaker = now;
   }

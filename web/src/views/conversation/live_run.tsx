@@ -1,8 +1,8 @@
 // What is being written now: text as it is produced, tools at work, somebody typing; approvals that the run waits for.
+import { idOf } from '../../api/client';
 import type { Conversation } from '../../state/conversation';
-import { idOf } from '../../state/sessions';
 import { approvals } from '../../state/work';
-import { now, span } from '../../ui/format';
+import { now } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Markdown } from '../../ui/markdown';
 import { ApprovalCard } from '../work/approval_card';
@@ -19,12 +19,10 @@ export function LiveRun({ conversation }: { conversation: Conversation }) {
         <article class="message assistant live" aria-label="The agent is answering">
           <header>
             <span class="avatar assistant pulse" aria-hidden="true">
-              A
+              <Icon name="bot" size={15} />
             </span>
-            <strong>Agent</strong>
-            <span class="soft">
-              {run.step > 0 ? `step ${run.step}` : 'at work'} · {span(now.value - run.since)}
-            </span>
+            <strong dir="auto">{conversation.place.agent}</strong>
+            <span class="soft">{run.step > 0 ? `step ${run.step}` : 'at work'}</span>
           </header>
           <div class="body">
             {run.reasoning && <Thinking source={run.reasoning} open />}

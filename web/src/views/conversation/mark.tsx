@@ -25,11 +25,32 @@ function RunMark({ message }: { message: Message }) {
   );
 }
 
+// A person took over, or handed back.
+function TakeoverMark({ message, back }: { message: Message; back: boolean }) {
+  const data = (message.data ?? {}) as { name?: string; reason?: string; answered?: number; waiting?: number },
+    at = Number(message.timestamp) || 0;
+  const name = data.name ?? 'A person';
+  const told = !back
+    ? `${name} took over`
+    : `${data.reason === 'expired' ? 'The time was over: handed back' : `${name} handed back`}${data.waiting ? `, ${data.waiting} to be answered` : ''}`;
+  return (
+    <div class="mark">
+      <span>
+        <Icon name="hand" size={16} />
+        <span dir="auto">{told}</span>
+        {at > 0 && ` at ${clock(at)}`}
+      </span>
+    </div>
+  );
+}
+
 export function Mark({ message }: { message: Message }) {
   const type = text(message.type),
     custom = text(message.customType),
     at = Number(message.timestamp) || 0;
   if (custom === 'sessiond.run') return <RunMark message={message} />;
+  if (custom === 'sessiond.takeover' || custom === 'sessiond.handback')
+    return <TakeoverMark message={message} back={custom === 'sessiond.handback'} />;
   if (type === 'compaction' || type === 'branch_summary') {
     return (
       <details class="mark compaction">

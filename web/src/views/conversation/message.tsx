@@ -1,18 +1,26 @@
 // One message: who spoke, what, and what it cost.
+import type { Delivery } from '../../api/client';
 import { Badge, Copy } from '../../ui/basics';
 import { clock, cost, moment, short, text } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import type { Item } from './items';
 import { OnePart, Text } from './part';
-import { partsOf, speakerOf, spentOf } from './parts';
+import { isInternal, partsOf, speakerOf, spentOf } from '../../state/parts';
+import { Tick } from './tick';
 
-const NAMES: Record<string, string> = { user: 'User', assistant: 'Agent', system: 'System', developer: 'Developer' };
+const NAMES: Record<string, string> = { user: 'User', system: 'System', developer: 'Developer' };
+const MIRROR = 'delivery-mirror'; // of what no model wrote, as other programs know it
+
 export function MessageView({
   item,
+  agent,
+  delivery,
   onRaw,
   marked,
 }: {
   item: Extract<Item, { kind: 'message' }>;
+  agent: string;
+  delivery?: Delivery;
   onRaw: (seq: number, id: string) => void;
   marked: boolean;
 }) {
@@ -21,27 +29,33 @@ export function MessageView({
     at = Number(message.timestamp) || 0;
   const parts = partsOf(message),
     spent = spentOf(message),
-    who = speakerOf(message);
+    name = speakerOf(message),
+    who = name || (role === 'assistant' ? agent : (NAMES[role] ?? role));
   const interrupted = message.state === 'interrupted' || message.stopReason === 'aborted',
-    failed = message.stopReason === 'error' || !!message.errorMessage;
+    failed = message.stopReason === 'error' || !!message.errorMessage,
+    superseded = message.state === 'superseded',
+    person = !!message.author,
+    internal = isInternal(message);
   return (
     <article
-      class={`message ${role} ${cont ? 'cont' : ''} ${marked ? 'marked' : ''}`}
-      aria-label={`${who || NAMES[role] || role}, ${at ? clock(at) : ''}`}
+      class={`message ${role} ${internal ? 'internal' : ''} ${cont ? 'cont' : ''} ${marked ? 'marked' : ''}`}
+      aria-label={`${who}, ${at ? clock(at) : ''}`}
     >
       {!cont && (
         <header>
-          <span class={`avatar ${role}`} aria-hidden="true">
-            {(who || NAMES[role] || role || '?').slice(0, 1).toUpperCase()}
+          <span class={`avatar ${person ? 'person' : role}`} aria-hidden="true">
+            {role === 'assistant' && !person ? <Icon name="bot" size={15} /> : (who || '?').slice(0, 1).toUpperCase()}
           </span>
-          <strong dir="auto">{who || NAMES[role] || role}</strong>
-          {who && role !== 'user' && <span class="soft">{NAMES[role] ?? role}</span>}
+          <strong dir="auto">{who}</strong>
+          {internal && <span class="soft">to {agent} only</span>}
+          {person && <span class="soft">of the team</span>}
+          {name && !person && role !== 'user' && <span class="soft">{NAMES[role] ?? agent}</span>}
           {at > 0 && (
             <time class="soft num" dateTime={new Date(at).toISOString()} title={moment(at)}>
               {clock(at)}
             </time>
           )}
-          {text(message.model) && <span class="soft model">{text(message.model)}</span>}
+          {text(message.model) && message.model !== MIRROR && <span class="soft model">{text(message.model)}</span>}
         </header>
       )}
       <div class={`body ${later?.deleted ? 'gone' : ''}`}>
@@ -61,7 +75,13 @@ export function MessageView({
         ) : (
           parts.map((part, n) => <OnePart key={n} part={part} results={results} />)
         )}
-        {interrupted && (
+        {superseded && (
+          <p class="notice">
+            <Icon name="hand" size={16} />
+            Not sent: a person spoke in its place.
+          </p>
+        )}
+        {interrupted && !superseded && (
           <p class="notice warn">
             <Icon name="stop" size={16} />
             Interrupted: the answer ends here.
@@ -86,17 +106,13 @@ export function MessageView({
         )}
       </div>
       <footer class="soft">
+        {role === 'assistant' && <Tick delivery={delivery} sentAs={later?.delivered} />}
         {spent && spent.input + spent.output > 0 && (
           <span
             class="num"
             title={`${spent.input} tokens in, ${spent.output} out${spent.cache ? `, ${spent.cache} from the cache` : ''}`}
           >
             {short(spent.input)} in · {short(spent.output)} out{spent.cost > 0 && ` · ${cost(spent.cost)}`}
-          </span>
-        )}
-        {later?.delivered && (
-          <span title={`Delivered as ${later.delivered}`}>
-            <Icon name="check" size={14} /> delivered
           </span>
         )}
         <span class="tools">

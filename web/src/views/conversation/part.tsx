@@ -1,9 +1,8 @@
 // The parts of a message: text, thinking, a tool call with its result, an image, and what no view knows.
 import { useState } from 'preact/hooks';
-import { Icon } from '../../ui/icons';
 import { Markdown } from '../../ui/markdown';
 import type { Item } from './items';
-import type { Part } from './parts';
+import type { Part } from '../../state/parts';
 import { ToolCall } from './tool_call';
 
 const LONG = 20_000;
@@ -25,10 +24,7 @@ export function Text({ source }: { source: string }) {
 export function Thinking({ source, open }: { source: string; open?: boolean }) {
   return (
     <details class="thinking" open={open}>
-      <summary>
-        <Icon name="think" size={16} />
-        Thinking
-      </summary>
+      <summary>Thinking</summary>
       <div class="pre">{source}</div>
     </details>
   );

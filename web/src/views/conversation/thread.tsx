@@ -13,7 +13,19 @@ import { MessageView } from './message';
 import { RawLine } from './raw_line';
 import { LooseResult } from './tool_call';
 
-function Row({ item, onRaw, marked }: { item: Item; onRaw: (seq: number, id: string) => void; marked: number }) {
+const SEEN_MS = 1000;
+
+function Row({
+  item,
+  conversation,
+  onRaw,
+  marked,
+}: {
+  item: Item;
+  conversation: Conversation;
+  onRaw: (seq: number, id: string) => void;
+  marked: number;
+}) {
   if (item.kind === 'day')
     return (
       <div class="day" role="separator">
@@ -31,7 +43,15 @@ function Row({ item, onRaw, marked }: { item: Item; onRaw: (seq: number, id: str
         </div>
       </div>
     );
-  return <MessageView item={item} onRaw={onRaw} marked={marked === item.message.seq} />;
+  return (
+    <MessageView
+      item={item}
+      agent={conversation.place.agent}
+      delivery={conversation.deliveries.value.get(item.message.id)}
+      onRaw={onRaw}
+      marked={marked === item.message.seq}
+    />
+  );
 }
 
 export function Thread({ conversation, at }: { conversation: Conversation; at: number | null }) {
@@ -55,6 +75,17 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
   useLayoutEffect(() => {
     if (follows.current && !conversation.prepended.value) end();
   }, [items, run, loading]);
+  // What is at the end of the window for a second has been seen.
+  const newest = conversation.messages.value.at(-1)?.seq ?? 0;
+  useEffect(() => {
+    const look = () =>
+      setTimeout(() => {
+        if (conversation.following && document.hasFocus()) conversation.look(newest);
+      }, SEEN_MS);
+    look();
+    addEventListener('focus', look);
+    return () => removeEventListener('focus', look);
+  }, [conversation, newest, away]);
   // Images that load, an approval that comes, rows that are measured: while one is at the end, one stays there.
   useEffect(() => {
     const inner = around.current?.querySelector('.thread-list > *');
@@ -73,7 +104,10 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
       const index = itemsOf(conversation.messages.value).findIndex(
         item => item.kind !== 'day' && item.message.seq >= at,
       );
-      requestAnimationFrame(() => list.current?.scrollToIndex(Math.max(0, index) + 1, { align: 'center' }));
+      requestAnimationFrame(() => {
+        list.current?.scrollToIndex(Math.max(0, index) + 1, { align: 'center' });
+        requestAnimationFrame(() => atEnd());
+      });
     });
     return () => {
       gone = true;
@@ -83,14 +117,18 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
   const byHand = () => {
     moved.current = Date.now();
   };
-  const scrolled = (offset: number) => {
+  // Follows what comes, when the end is in the window.
+  const atEnd = () => {
     const handle = list.current;
     if (!handle) return;
     // Only a person's scrolling leaves the end: what grows below, and rows that are measured, do not.
-    if (handle.scrollSize - offset - handle.viewportSize < 80) follows.current = true;
+    if (handle.scrollSize - handle.scrollOffset - handle.viewportSize < 80) follows.current = true;
     else if (Date.now() - moved.current < 600) follows.current = false;
     setAway(!follows.current);
     conversation.following = follows.current;
+  };
+  const scrolled = (offset: number) => {
+    atEnd();
     if (offset < 600 && !loading) void conversation.readOlder();
   };
   if (error && !items.length) return <Trouble error={error} again={() => void conversation.read()} />;
@@ -105,7 +143,15 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
     <div key="older" class="older soft">
       {conversation.older.value ? 'Reading older messages…' : 'The conversation begins here.'}
     </div>,
-    ...items.map(item => <Row key={item.id} item={item} marked={at ?? -1} onRaw={(seq, id) => setRaw({ seq, id })} />),
+    ...items.map(item => (
+      <Row
+        key={item.id}
+        item={item}
+        conversation={conversation}
+        marked={at ?? -1}
+        onRaw={(seq, id) => setRaw({ seq, id })}
+      />
+    )),
     <LiveRun key="live" conversation={conversation} />,
   ];
   return (
@@ -128,7 +174,8 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
           type="button"
           class="to-end"
           onClick={() => {
-            follows.current = true;
+            follows.current = conversation.following = true;
+            setAway(false);
             end();
           }}
         >

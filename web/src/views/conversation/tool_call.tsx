@@ -1,8 +1,7 @@
 // A tool call with its result folded in.
-import { Badge } from '../../ui/basics';
 import { text } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import type { Call, Result } from './parts';
+import type { Call, Result } from '../../state/parts';
 
 const SHOWN = 20_000;
 
@@ -33,21 +32,35 @@ export function ResultBody({ result }: { result: Result }) {
   );
 }
 
+const STATES = {
+  none: ['none', 'no result yet', 'soft'],
+  good: ['check', 'done', 'good-text'],
+  bad: ['close', 'failed', 'bad-text'],
+} as const;
+
+// One line: how it went, the tool, and what it was asked; of one that failed, what it said instead.
+function Line({ name, gist, state }: { name: string; gist: string; state: keyof typeof STATES }) {
+  const [icon, words, tone] = STATES[state];
+  return (
+    <summary>
+      <span class={tone} title={words}>
+        <Icon name={icon} size={14} />
+        <span class="sr-only">{words}</span>
+      </span>
+      <code class="tool-name">{name}</code>
+      <span class={`gist ${state === 'bad' ? 'bad-text' : ''}`}>{gist}</span>
+    </summary>
+  );
+}
+
 export function ToolCall({ call, result }: { call: Call; result?: Result }) {
   return (
     <details class={`tool-call ${result?.isError ? 'bad' : ''}`}>
-      <summary>
-        <Icon name="tool" size={16} />
-        <code class="tool-name">{call.name || 'tool'}</code>
-        <span class="gist">{gist(call.args)}</span>
-        {!result ? (
-          <Badge tone="plain">no result yet</Badge>
-        ) : result.isError ? (
-          <Badge tone="bad">failed</Badge>
-        ) : (
-          <Badge tone="good">done</Badge>
-        )}
-      </summary>
+      <Line
+        name={call.name || 'tool'}
+        gist={result?.isError ? result.body.slice(0, 160) : gist(call.args)}
+        state={!result ? 'none' : result.isError ? 'bad' : 'good'}
+      />
       <div class="tool-body">
         <h3>Arguments</h3>
         <pre class="code" tabIndex={0} role="region" aria-label="Arguments">
@@ -67,12 +80,7 @@ export function ToolCall({ call, result }: { call: Call; result?: Result }) {
 export function LooseResult({ result }: { result: Result }) {
   return (
     <details class={`tool-call ${result.isError ? 'bad' : ''}`}>
-      <summary>
-        <Icon name="tool" size={16} />
-        <code class="tool-name">{result.name || 'tool'}</code>
-        <span class="gist">{result.body.slice(0, 160)}</span>
-        <Badge tone={result.isError ? 'bad' : 'plain'}>{result.isError ? 'failed' : 'result'}</Badge>
-      </summary>
+      <Line name={result.name || 'tool'} gist={result.body.slice(0, 160)} state={result.isError ? 'bad' : 'good'} />
       <div class="tool-body">
         <ResultBody result={result} />
       </div>

@@ -1,7 +1,6 @@
 // Why what was said here did not get to its channel.
-import type { Place } from '../../api/client';
-import { hrefOf } from '../../state/route';
-import { idOf } from '../../state/sessions';
+import { idOf, type Place } from '../../api/client';
+import { sessionHref } from '../../state/route';
 import { failed } from '../../state/work';
 import { Icon } from '../../ui/icons';
 
@@ -10,11 +9,11 @@ export function Undelivered({ place }: { place: Place }) {
   if (!own.length) return null;
   return (
     <ul class="undelivered" aria-label="Not delivered">
-      {own.slice(0, 3).map(({ deliveryId, to, error }) => (
+      {own.slice(0, 3).map(({ deliveryId, to, error, seq, topic }) => (
         <li key={deliveryId} class="notice bad">
           <Icon name="warn" size={16} />
-          Not delivered to {to ?? '?'}: {error ? `${error.code} ${error.message ?? ''}` : 'no reason was told'}.{' '}
-          <a href={hrefOf('work')}>Retry or give up</a>
+          Not delivered to {to ?? '?'}: {error ? `${error.code} ${error.message ?? ''}` : 'no reason was given'}.{' '}
+          <a href={sessionHref(place, undefined, { at: seq, topic: topic ?? undefined })}>Look</a>
         </li>
       ))}
     </ul>

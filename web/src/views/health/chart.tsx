@@ -46,7 +46,7 @@ export function Chart({
           {},
           ...series.map((one, n) => ({
             label: one.name,
-            stroke: colour(n ? '--warn' : '--accent'),
+            stroke: colour(n ? '--series-2' : '--series-1'),
             width: 1.6,
             points: { show: false },
             spanGaps: true,

@@ -1,9 +1,9 @@
 // Reads what runs now, and which runners are there.
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { ask, pathOf, type Session } from '../../api/client';
+import { ask, idOf, pathOf, type Session } from '../../api/client';
 import { listen } from '../../live/hub';
-import { idOf, isRunning } from '../../state/sessions';
+import { isRunning } from '../../state/sessions';
 import { text } from '../../ui/format';
 
 export interface Active {

@@ -1,14 +1,11 @@
 // Messages on their way to a channel: their state, why one failed, and sending it after all.
 import { useState } from 'preact/hooks';
-import { ask, post, withQuery, type Delivery } from '../../api/client';
+import { withQuery, type Delivery } from '../../api/client';
 import { sessionHref } from '../../state/route';
-import { may } from '../../state/who';
-import { readWork } from '../../state/work';
 import { Age, Badge, Channel, type Tone } from '../../ui/basics';
-import { confirm } from '../../ui/dialog';
 import { Empty, Loading, Trouble } from '../../ui/states';
-import { doing } from '../../ui/toast';
 import { useAsk } from '../../ui/use';
+import { DeliveryActions } from './delivery_actions';
 
 const TONES: Record<string, Tone> = { pending: 'plain', leased: 'info', sent: 'good', failed: 'bad' };
 const WORDS: Record<string, string> = {
@@ -21,23 +18,6 @@ const WORDS: Record<string, string> = {
 const FIRST = ['failed', 'pending', 'leased', 'sent'];
 
 function DeliveryRow({ delivery, again }: { delivery: Delivery; again: () => void }) {
-  const path = '/v1/deliveries/' + encodeURIComponent(delivery.deliveryId);
-  const retry = () =>
-    doing('It waits for its bridge again', () => post(path + '/retry')).then(() => {
-      again();
-      void readWork();
-    });
-  const drop = async () => {
-    if (
-      await confirm(
-        'Give the delivery up',
-        <p>It is not sent any more. The message stays in the transcript.</p>,
-        'Give it up',
-        true,
-      )
-    )
-      await doing('Given up', () => ask(path, { method: 'DELETE' })).then(again);
-  };
   return (
     <li class="card">
       <header>
@@ -64,16 +44,7 @@ function DeliveryRow({ delivery, again }: { delivery: Delivery; again: () => voi
           In its conversation
         </a>
         <span class="spacer" />
-        {may('maintenance') && delivery.status === 'failed' && (
-          <button type="button" class="primary small" onClick={() => void retry()}>
-            Retry
-          </button>
-        )}
-        {may('maintenance') && (delivery.status === 'failed' || delivery.status === 'pending') && (
-          <button type="button" class="small" onClick={() => void drop()}>
-            Give up
-          </button>
-        )}
+        <DeliveryActions delivery={delivery} done={again} />
       </footer>
     </li>
   );

@@ -1,7 +1,7 @@
 // What waits for somebody, and what runs now.
-import type { Run } from '../../api/client';
+import { idOf, type Run } from '../../api/client';
 import { sessionHref } from '../../state/route';
-import { idOf, titleOf } from '../../state/sessions';
+import { titleOf } from '../../state/sessions';
 import { may } from '../../state/who';
 import { approvals } from '../../state/work';
 import { Age, Badge, Channel, Head } from '../../ui/basics';

@@ -1,6 +1,6 @@
 // Reads an entry in the spellings of Pi, OpenAI, Anthropic and Google into the parts that are drawn.
-import type { Message } from '../../api/client';
-import { text } from '../../ui/format';
+import type { Message } from '../api/client';
+import { text } from '../ui/format';
 
 export interface Call {
   id: string;
@@ -81,7 +81,16 @@ function partOf(value: unknown): Part | null {
   return { kind: 'other', name: type || 'part', value };
 }
 
+// What a person told the agent when handing back: `[note by Hanne] …`, as the daemon writes it.
+function noteOf(message: Message): { by: string; said: string } | null {
+  if (message.synthetic !== true) return null;
+  const [, by, said] = /^\[note by (.{1,100}?)\] (.*)$/s.exec(text(message.content)) ?? [];
+  return by && said !== undefined ? { by, said } : null;
+}
+
 export function partsOf(message: Message): Part[] {
+  const note = noteOf(message);
+  if (note) return [{ kind: 'text', text: note.said }];
   const content: unknown[] = Array.isArray(message.content) ? message.content : [message.content ?? message.text ?? ''];
   const parts = content.map(partOf).filter(part => part !== null);
   for (const raw of Array.isArray(message.tool_calls) ? (message.tool_calls as unknown[]) : []) {
@@ -152,7 +161,15 @@ export function resultsOf(message: Message): Result[] {
     }));
 }
 
+// Whether it is for the agent alone: a hint of an operator, or what a person noted when handing back.
+export const isInternal = (message: Message) =>
+  message.role === 'user' && (message.audience === 'agent' || message.synthetic === true);
+
 export function speakerOf(message: Message): string {
+  const author = text(record(message.author).name); // a person of the team, in place of the agent
+  if (author) return author;
+  const note = noteOf(message);
+  if (note) return note.by;
   const from = message.from;
   if (typeof from === 'string') return from;
   const person = record(from);

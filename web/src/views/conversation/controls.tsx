@@ -1,0 +1,85 @@
+// What a person may do to the agent of a conversation at any moment: stop it, speak in its place, let it speak again.
+import { useEffect, useState } from 'preact/hooks';
+import { idOf, type Place, type Session } from '../../api/client';
+import type { Conversation, Running } from '../../state/conversation';
+import { isRunning } from '../../state/sessions';
+import { isMine, takeoverOf } from '../../state/takeover';
+import { may } from '../../state/who';
+import { approvals } from '../../state/work';
+import { Badge } from '../../ui/basics';
+import { lasted } from '../../ui/format';
+import { Icon } from '../../ui/icons';
+import { useKeys, useTick } from '../../ui/use';
+import { stopRun } from '../work/run_list';
+import { HandBack } from './hand_back';
+import { TakeOver } from './take_over';
+
+// How far the run is, counted by the second.
+function AtWork({ run }: { run: Running }) {
+  useTick(1000);
+  return (
+    <span class="at-work num">
+      <i class="spinner" aria-hidden="true" />
+      {run.step > 0 ? `Step ${run.step}, ` : 'At work, '}
+      {lasted(Date.now() - run.since)}
+    </span>
+  );
+}
+
+export function Controls({
+  place,
+  session,
+  conversation,
+}: {
+  place: Place;
+  session: Session;
+  conversation: Conversation;
+}) {
+  const [asking, setAsking] = useState<'' | 'take' | 'give'>('');
+  const run = conversation.running.value,
+    takeover = takeoverOf(session),
+    running = !!run || isRunning(session);
+  const asked = approvals.value.some(approval => idOf(approval) === idOf(place));
+  const isHeld = !!takeover;
+  useEffect(() => {
+    if (!isHeld) setAsking(old => (old === 'give' ? '' : old)); // somebody else has handed it back
+  }, [isHeld]);
+  const stop = () => {
+    if (run && may('abort')) void stopRun(place, run.runId);
+  };
+  useKeys({ s: stop });
+  return (
+    <>
+      {asked ? (
+        <span class="at-work warn-text">
+          <Icon name="key" size={16} />
+          Waits for your answer
+        </span>
+      ) : run ? (
+        <AtWork run={run} />
+      ) : (
+        running && <Badge tone="info">running</Badge>
+      )}
+      {run && may('abort') && (
+        <button type="button" onClick={stop} title="Stop what the agent does (s)">
+          <Icon name="stop" size={16} />
+          Stop
+        </button>
+      )}
+      {may('takeover') && !session.archivedAt && (
+        <button
+          type="button"
+          class={takeover && isMine(takeover) ? 'primary' : ''}
+          onClick={() => setAsking(takeover ? 'give' : 'take')}
+        >
+          <Icon name={takeover ? 'back' : 'hand'} size={16} />
+          {takeover ? 'Hand back' : 'Take over'}
+        </button>
+      )}
+      {asking === 'take' && <TakeOver place={place} running={running} onClose={() => setAsking('')} />}
+      {asking === 'give' && takeover && (
+        <HandBack conversation={conversation} takeover={takeover} onClose={() => setAsking('')} />
+      )}
+    </>
+  );
+}

@@ -13,19 +13,22 @@ constexpr std::size_t lines_at_once = 8;
 constexpr std::size_t most_lines = 64;  // that are looked at in one session
 constexpr std::size_t most_code_points = 200;
 
-// Whether people were told it: not an answer that a person has overtaken, nor what is for the agent alone.
+// Returns whether a message is part of what people and the agent say to each other. An answer that was not sent is not,
+// and neither is what only the agent is told.
 bool is_for_people(std::string_view line) {
   const std::string_view message = json::find(line, "message").value_or(line);
   return json::string_at(message, "state") != "superseded" && json::string_at(message, "audience") != "agent" &&
          json::find(message, "synthetic") != "true";
 }
 
-// The message with the beginning of its text, and who of the team wrote it. Nothing: it has no text.
+// Returns a message of view=chat with the beginning of its text and with the name of the person who signed it. Nothing:
+// it has no text. `line`: as it is stored.
 std::optional<std::string> shortened(const std::string& message, std::string_view line) {
   const std::string text = json::string_at(message, "text").value_or("");
   if (text.empty() || json::string_at(message, "role") == "note") return {};
   const std::size_t end = store::code_points_end(text, most_code_points);
   json::Edit edit;
+  edit.remove("attachments");  // they may be large
   if (end < text.size()) {
     edit.put_string("text", text.substr(0, end));
     edit.put("more", "true");

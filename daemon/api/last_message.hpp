@@ -1,5 +1,5 @@
-// What is said last in a session, for lists: ?include=lastMessage. Thread: the loop; transcripts are read on disk
-// threads.
+// Reads the last message of a session, for lists of sessions (?include=lastMessage). Thread: the loop. Transcripts are
+// read on disk threads.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace sessiond::api {
 
-// What ?include= adds to a session.
+// The parts of a session that a client gets only when it asks for them.
 struct Included {
   bool snapshots = false;
   bool last_message = false;
 };
-// ?include=, names with commas between. bad_request for a name that is not known.
+// Reads ?include=: names with commas between them. bad_request for a name that is not known.
 Result<Included> included_in(const http::Request& request);
 
 // Returns what people or the agent said last in the main conversation of a session, as people left it: a message of

@@ -342,13 +342,16 @@ http::Response reply_of(const http::Request& request, SessionPage page) {
   return response;
 }
 
-// Transcripts that are not indexed may take long: sessions that are not reached in time go without.
+// Adds the last message of each session. A transcript that is not indexed takes long, and a message may be large: when
+// time or room is used up, the rest of the sessions have none.
 asio::awaitable<void> add_last_messages(Api& api, const http::Request& request, SessionPage& page) {
   const std::int64_t until = store::steady_ms() + most_last_messages_ms;
   std::string body;
   std::size_t copied = 0;  // of page.body
   for (SessionRow& row : page.rows) {
-    if (store::steady_ms() > until || (request.client_gone && request.client_gone())) break;
+    if (store::steady_ms() > until || body.size() > limits::page_bytes ||
+        (request.client_gone && request.client_gone()))
+      break;
     SessionPath path{.agent = row.agent, .target = {.key = row.key}};
     const std::string said = co_await last_message(api, request, std::move(path), std::move(row.session_id));
     if (said.empty()) continue;

@@ -128,7 +128,7 @@ HandlerResult get_session(Api& api, http::Request& request) {
     view.takeover = decide::shown_takeover(state, session);
     const std::string tag = decide::etag(session);
     http::Response response;
-    // What was said last is no part of the revision that the tag names.
+    // A new message does not change the tag, so an answer with the last message is never 304.
     if (!included.last_message && request.header("if-none-match").contains("\"" + tag + "\"")) {
       response.status = 304;
       response.content_type = {};

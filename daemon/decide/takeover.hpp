@@ -23,7 +23,7 @@ struct HeldMessage {
   std::string text{};      // how it begins, as RunPlace::texts
 };
 
-// What the person has said at an address: it answers all that stands there before `seen_seq`. In an event, 0 stands for
+// A word of the person at one address. It answers every message there with a seq below `seen_seq`. In an event, 0 means
 // the seq of its own message.
 struct PersonsWord {
   std::string reply_to{};  // raw JSON object; empty: the session has no address

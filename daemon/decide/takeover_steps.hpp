@@ -42,7 +42,7 @@ Result<Takeover> take_over(DecisionBuilder& builder, Session& session, const Tak
 // Stops the active run: what it ends with is stored, and never delivered.
 void supersede(DecisionBuilder& builder, Session& session);
 
-// What the person says.
+// A message of the person, for say_as_person().
 struct SaidByPerson {
   std::optional<std::string> topic{};
   std::string reply_to{};                   // raw JSON object: where it goes

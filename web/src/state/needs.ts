@@ -1,4 +1,5 @@
-// What a conversation needs of a person now, and the list in that order: what needs somebody, what is at work, the rest.
+// Decides what a conversation needs from a person now. The list shows the needy ones first, then those that run, then
+// the rest.
 import { computed } from '@preact/signals';
 import { idOf, type Approval, type Delivery, type Session } from '../api/client';
 import { now, text, visible } from '../ui/format';
@@ -71,7 +72,7 @@ export function needOf(session: Session): Need | null {
   return null;
 }
 
-// What needs somebody stands first: what is soonest decided, then what has waited longest.
+// In "Needs you" the most urgent kind comes first. Within a kind the earliest deadline or the longest wait comes first.
 export const groups = computed<Group[]>(() => {
   const { status, q } = filters.value;
   if (status || q) return [{ title: '', sessions: list.value }];

@@ -81,7 +81,7 @@ function partOf(value: unknown): Part | null {
   return { kind: 'other', name: type || 'part', value };
 }
 
-// What a person told the agent when handing back: `[note by Hanne] …`, as the daemon writes it.
+// Reads the note of a hand-back, which the daemon writes as `[note by Hanne] …`. Null: the message is not a note.
 function noteOf(message: Message): { by: string; said: string } | null {
   if (message.synthetic !== true) return null;
   const [, by, said] = /^\[note by (.{1,100}?)\] (.*)$/s.exec(text(message.content)) ?? [];

@@ -32,7 +32,7 @@ function missingSoon(place: Place) {
 }
 
 const CHANGES = new Set(['sessiond.edit', 'sessiond.delete']);
-// What a message says, as lists have it. Null: it has no words.
+// Makes the `lastMessage` of a session from a new message. Null: the message does not count as one.
 function saidIn(message: Message): Session['lastMessage'] | null {
   const role = message.role,
     words = partsOf(message)

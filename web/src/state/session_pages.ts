@@ -69,7 +69,7 @@ async function readPage(cursor: string | null, mine: number): Promise<void> {
   more.value = page.page.next;
 }
 
-// Sessions that are held, at work, have an unanswered message or failed today stand in the list wherever they would come.
+// Reads the sessions that are held, run, wait for an answer or failed today. They are in the list however old they are.
 async function readNeedy(mine: number): Promise<void> {
   const wants = [
     { held: 'takeover' },
@@ -93,7 +93,7 @@ async function readNeedy(mine: number): Promise<void> {
 }
 
 const tried = new Set<string>(); // that were asked for since the list was read
-// So do those that a waiting approval, a failed delivery or an open run names.
+// Reads the sessions that an open approval, a failed delivery or an open run names, when they are not in the list.
 export async function readNamedToo(places: Place[]): Promise<void> {
   if (isNarrowed()) return;
   const { agent } = filters.value;
@@ -105,7 +105,8 @@ export async function readNamedToo(places: Place[]): Promise<void> {
   if (absent.length) await readEach(absent);
 }
 
-// A page may have few rows, or none, and not be the last: the daemon looks at a number of sessions for each request. The list asks for more only when it is scrolled, so it gets some rows each time.
+// A page may have few rows, or none, and not be the last: the daemon looks at a number of sessions for each request. The
+// list asks for more only when it is scrolled, so it gets some rows each time.
 async function readUntilEnough(next: boolean, mine: number): Promise<void> {
   const wanted = next ? rows.size + AHEAD : ENOUGH;
   await readPage(next ? more.value : null, mine);

@@ -72,7 +72,7 @@ export async function signIn(token: string): Promise<void> {
   }
 }
 
-// What was read with one token is never shown to the next person: the page begins anew.
+// The page is loaded again, so that nothing that one token has read is shown to the next person.
 export async function signOut(): Promise<void> {
   await ask('/v1/logout', { method: 'POST', body: {} }).catch(() => {});
   close();

@@ -1,4 +1,4 @@
-// What waits for somebody: open approvals, failed deliveries and runs that wait, over all sessions that the token sees.
+// Keeps the open approvals, the failed deliveries and the queued runs of all sessions that the token sees.
 import { signal } from '@preact/signals';
 import { ask, idOf, type Approval, type Delivery, type LiveEvent, type Place, type Run } from '../api/client';
 import { listen, resync, restored } from '../live/hub';
@@ -12,7 +12,7 @@ export const openRuns = signal<Place[]>([]); // where runs were open when it was
 let asking: ReturnType<typeof setTimeout> | 0 = 0,
   askingRuns: ReturnType<typeof setTimeout> | 0 = 0;
 
-// Nobody waits for it any more: an operator dropped it, or its session was purged.
+// Returns whether a failed delivery needs nobody: an operator dropped it, or its session was purged.
 export const isGivenUp = ({ error }: Delivery) => error?.code === 'given_up' || error?.code === 'purged';
 
 export async function readWork() {

@@ -68,8 +68,8 @@ constexpr std::array<Choice, 8> choices{
      {"ttsAuto", {"off", "always", "inbound", "tagged"}},
      {"authProfileOverrideSource", {"auto", "user"}}}};
 
-constexpr std::array<std::string_view, 9> never_written{"rev",   "key",  "agent",    "ephemeral",  "durable",
-                                                        "paths", "slug", "takeover", "lastMessage"};
+constexpr std::array<std::string_view, 10> never_written{"rev",   "key",  "agent",    "ephemeral",   "durable",
+                                                         "paths", "slug", "takeover", "lastMessage", "messageCounts"};
 constexpr std::array<std::string_view, 20> imported{
     "previousSessions", "sessionStartedAt", "sessionId",   "createdAt",    "updatedAt",
     "messageCount",     "entryCount",       "inputTokens", "outputTokens", "totalTokens",

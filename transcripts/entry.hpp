@@ -33,6 +33,7 @@ struct SeenEntry {
   context::Entry entry{};
   std::string said{};      // of a message: the text of its content
   bool is_answer = false;  // transcripts::is_answer()
+  bool is_hint = false;    // transcripts::is_hint()
 };
 
 // An entry before it is appended, as parse_entry reads it from a request.
@@ -67,6 +68,9 @@ std::string said_in(const NewEntry& entry);
 // Returns whether a message is an answer of the agent: it is of role assistant, says something, and is not what a run
 // had said when it was interrupted.
 bool is_answer(std::string_view message);
+// Returns whether a message is a hint: it is for the agent alone (`audience`), and nobody waits for an answer to it.
+bool is_hint(std::string_view message);
+inline bool is_hint(const NewEntry& entry) { return entry.seen ? entry.seen->is_hint : is_hint(entry.body); }
 inline bool is_answer(const NewEntry& entry) { return entry.seen ? entry.seen->is_answer : is_answer(entry.body); }
 
 // Returns whether the entry is one that only the daemon makes: its customType begins with "sessiond.".

@@ -190,6 +190,7 @@ void see(NewEntry& entry) {
   if (is_message) {
     seen->said = text_of(json::find(entry.body, "content").value_or("\"\""));
     seen->is_answer = is_answer(entry.body);
+    seen->is_hint = is_hint(entry.body);
   }
   entry.seen = std::move(seen);
 }
@@ -197,6 +198,8 @@ void see(NewEntry& entry) {
 std::string said_in(const NewEntry& entry) {
   return entry.seen ? entry.seen->said : text_of(json::find(entry.body, "content").value_or("\"\""));
 }
+
+bool is_hint(std::string_view message) { return json::string_at(message, "audience") == "agent"; }
 
 bool is_answer(std::string_view message) {
   const json::Index members(message);

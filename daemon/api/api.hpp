@@ -8,6 +8,7 @@
 #include "daemon/api/audit.hpp"
 #include "daemon/api/authenticator.hpp"
 #include "daemon/api/held_deltas.hpp"
+#include "daemon/api/metrics_history.hpp"
 #include "daemon/api/run_signatures.hpp"
 #include "daemon/api/transcript_names.hpp"
 #include "daemon/auth/tickets.hpp"
@@ -43,6 +44,7 @@ struct Api {
   std::int64_t started_at = 0;      // ms since the epoch
   TranscriptNames transcript_names{};
   HeldDeltas held_deltas{};
+  MetricsHistory history{};
   RunSignatures run_signatures{};
   maintenance::SideStores side_stores{ledger};
 };

@@ -4,7 +4,6 @@
 #include "daemon/api/assets.hpp"
 #include "daemon/api/handler.hpp"
 #include "daemon/api/metrics.hpp"
-#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/names.hpp"
 
@@ -22,9 +21,7 @@ HandlerResult version(Api& api, http::Request&) {
 
 // /readyz is open to all, but only a token that sees everything is told the names of agents and files.
 bool may_read_details(Api& api, const http::Request& request) {
-  const std::string_view authorization = request.header("authorization");
-  if (authorization.empty()) return request.local_admin;
-  const auto who = api.tokens.authenticate(authorization, store::unix_ms());
+  const auto who = api.authenticator.authenticate(request, auth::Permission::open);
   return who && who->sees_everything();
 }
 
@@ -121,6 +118,12 @@ HandlerResult metrics(Api& api, http::Request& request) {
   co_return response;
 }
 
+HandlerResult metrics_history(Api& api, http::Request& request) {
+  CO_TRY(require_full_scope(request, "read metrics, which count everything"));
+  CO_TRY(const auto after, query_int(request, "after", 0, INT64_MAX));
+  co_return json_response(api.history.to_json(after.value_or(0), api.started_at));
+}
+
 HandlerResult openapi(Api&, http::Request&) {
   http::Response response;
   response.fixed = assets::openapi;
@@ -136,6 +139,7 @@ void add_health_routes(http::Router& router, Api& api) {
   on("GET", "/version", auth::Permission::open, version);
   on("GET", "/openapi.json", auth::Permission::open, openapi);
   on("GET", "/metrics", auth::Permission::metrics, metrics, http::any_query);
+  on("GET", "/v1/metrics/history", auth::Permission::metrics, metrics_history, {"after"});
 }
 
 }  // namespace sessiond::api

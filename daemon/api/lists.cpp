@@ -9,9 +9,9 @@
 #include <boost/url/rfc/unreserved_chars.hpp>
 #include <map>
 
+#include "daemon/api/conversation_summary.hpp"
 #include "daemon/api/cursor.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/api/last_message.hpp"
 #include "daemon/api/snapshots.hpp"
 #include "daemon/decide/string_map.hpp"
 #include "daemon/decide/takeover_steps.hpp"
@@ -104,6 +104,7 @@ Result<Query> read_query(const http::Request& request, std::int64_t now, bool ov
   query.is_held = held.has_value();
   TRY(query.status, query_names(request, "status"));
   TRY(const Included included, included_in(request));
+  if (included.message_counts) return fail(Code::bad_request, "include=messageCounts is for one session only");
   query.view.snapshots = included.snapshots;
   query.last_message = included.last_message;
   TRY(query.view.fields, query_names(request, "fields"));

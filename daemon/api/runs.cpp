@@ -68,6 +68,34 @@ Result<std::string> read_run_id(Fields& fields) {
   return id;
 }
 
+// Reads where an answer is sent, as Run.replyTo has it.
+Result<delivery::Delivery> read_reply_to(std::string_view object) {
+  TRY(auto fields, Fields::of(object, "/replyTo"));
+  const auto trimmed = [&fields](const char* name, std::size_t most) -> std::optional<std::string> {
+    const auto text = fields.string(name, most);
+    const std::string_view value = store::trim(text ? std::string_view(*text) : std::string_view());
+    return value.empty() ? std::nullopt : std::optional(std::string(value));
+  };
+  delivery::Delivery to{
+      .channel = trimmed("channel", 256), .to = trimmed("to", 512), .account_id = trimmed("accountId", 256)};
+  std::string thread;
+  read_thread(fields, thread);
+  if (!thread.empty()) to.thread_id = thread;
+  if (to.channel) to.channel = store::lower(*to.channel);
+  if (!to.channel) fields.fault("channel", "is missing");
+  if (!to.to) fields.fault("to", "is missing");
+  TRY(fields.done());
+  return to;
+}
+
+// Refuses an address outside the token's scope. Whoever may start runs may send, too.
+Result<void> check_reply_to(const auth::Principal& principal, const std::optional<delivery::Delivery>& reply_to) {
+  const bool may =
+      !reply_to || principal.channel.empty() || store::equals_nocase(*reply_to->channel, principal.channel);
+  if (may) return {};
+  return fail(Code::forbidden, fmt::format("replyTo: this token is limited to the channel {}", principal.channel));
+}
+
 // Reads a request. A long one on a disk thread.
 Result<decide::StartRun> read_start(http::Request& request, const Limits& limits) {
   TRY(auto fields, fields_of(request, limits, Body::optional));
@@ -80,7 +108,11 @@ Result<decide::StartRun> read_start(http::Request& request, const Limits& limits
   command.terms.instructions = fields.string("instructions", 64 << 10).value_or("");
   command.when_busy = fields.one_of("whenBusy", {"reject", "queue", "steer", "interrupt"}).value_or("");
   command.queue_only = fields.boolean("queueOnly").value_or(false);
+  const auto reply_to = fields.object("replyTo");
   TRY(fields.done());
+  if (reply_to) {
+    TRY(command.reply_to, read_reply_to(*reply_to));
+  }
   TRY(command.input, read_input(input));
   if (is_long(request)) std::ranges::for_each(command.input, transcripts::see);
   return command;
@@ -91,6 +123,7 @@ HandlerResult start(Api& api, http::Request& request) {
   CO_TRY(auto topic, topic_of(request));
   CO_TRY(auto command,
          co_await off_the_loop(api, request, [&](const Limits& limits) { return read_start(request, limits); }));
+  CO_TRY(check_reply_to(request.principal, command.reply_to));
   command.target = path.target;
   command.topic = std::move(topic);
   command.instance = request.path;

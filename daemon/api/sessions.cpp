@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "daemon/api/archives.hpp"
+#include "daemon/api/conversation_summary.hpp"
 #include "daemon/api/handler.hpp"
-#include "daemon/api/last_message.hpp"
 #include "daemon/api/secrets.hpp"
 #include "daemon/api/snapshots.hpp"
 #include "daemon/decide/takeover_steps.hpp"
@@ -128,8 +128,9 @@ HandlerResult get_session(Api& api, http::Request& request) {
     view.takeover = decide::shown_takeover(state, session);
     const std::string tag = decide::etag(session);
     http::Response response;
-    // A new message does not change the tag, so an answer with the last message is never 304.
-    if (!included.last_message && request.header("if-none-match").contains("\"" + tag + "\"")) {
+    // A new message does not change the tag, so an answer with what is read of the transcript is never 304.
+    if (!included.last_message && !included.message_counts &&
+        request.header("if-none-match").contains("\"" + tag + "\"")) {
       response.status = 304;
       response.content_type = {};
     } else {
@@ -143,8 +144,12 @@ HandlerResult get_session(Api& api, http::Request& request) {
   CO_TRY(auto response, co_await ledger::show_of(api.ledger, path.agent, path.target.key, wants_fresh(request), show));
   if (included.snapshots) co_await show_snapshots(api, response, false);
   if (included.last_message && response.status == 200) {
-    const std::string said = co_await last_message(api, request, path, std::move(session_id));
+    const std::string said = co_await last_message(api, request, path, session_id);
     if (!said.empty()) response.body = json::apply(response.body, {.set = {{"lastMessage", said}}});
+  }
+  if (included.message_counts && response.status == 200) {
+    const std::string counts = co_await message_counts(api, request, path, session_id);
+    if (!counts.empty()) response.body = json::apply(response.body, {.set = {{"messageCounts", counts}}});
   }
   co_return response;
 }

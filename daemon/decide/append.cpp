@@ -415,7 +415,7 @@ class EntryAppender {
       if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
       edit.set.push_back({"model", std::string(read.model)});
     }
-    if (read.person) note_first(read.content, id, edit);
+    if (read.person && !transcripts::is_hint(entry)) note_first(read.content, id, edit);
     note_needs(entry, edit);
     std::string data = "{\"set\":";
     data.reserve(written.message.size() + request_.event_extra.size() + 256);
@@ -458,12 +458,18 @@ class EntryAppender {
     edit.put_string("firstMessageId", id);
   }
 
+  // Returns whether the entry is the one of the request that waits for an answer.
+  bool asks(const transcripts::NewEntry& entry) {
+    if (!request_.needs_answer || asks_ || transcripts::is_hint(entry)) return false;
+    return asks_ = true;
+  }
+
   // Notes that the entry waits for an answer, or is one.
   void note_needs(const transcripts::NewEntry& entry, json::Edit& edit) {
     std::string now = needs_;
     if (request_.needs)
       now = after_deletion(needs_, *request_.needs, builder_.context().now);
-    else if (request_.needs_answer && &entry == request_.entries.data())
+    else if (asks(entry))
       now = with_need(needs_, request_.topic, end_.count, builder_.context().now);
     else if (request_.needs_after)
       now = *request_.needs_after;
@@ -496,6 +502,7 @@ class EntryAppender {
   std::set<std::string, std::less<>> called_{}, unknown_calls_{};
   std::vector<std::uint32_t> new_ids_;
   bool has_first_message_;
+  bool asks_ = false;  // an entry waits for an answer, and no further one does
   std::string needs_;  // of the session, with the entries so far; empty: nothing waits
 };
 

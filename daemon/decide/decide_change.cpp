@@ -212,6 +212,7 @@ std::optional<NeedsChange> next_need(DecisionBuilder& builder, const Session& se
     if (line == lines.end()) {
       unknown.push_back(id);
     } else if (!line->second.line.empty() && line->second.seq > place.seq &&
+               !transcripts::is_hint(json::find(line->second.line, "message").value_or("{}")) &&
                (!change.next || line->second.seq < *change.next)) {
       change.next = line->second.seq;
     }

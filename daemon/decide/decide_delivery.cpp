@@ -40,14 +40,19 @@ std::string error_json(std::string_view code, std::string_view message) {
   return out.text();
 }
 
-void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, std::string_view error) {
-  emit_delivery(builder, EventType::delivery_failed, delivery, fmt::format(R"("error":{})", error));
+// `more`: members of the event besides `error`.
+void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, std::string_view error,
+                   std::string_view more = {}) {
+  emit_delivery(builder, EventType::delivery_failed, delivery, fmt::format(R"("error":{}{})", error, more));
 }
 
-void fail_after_attempts(DecisionBuilder& builder, const Delivery& delivery, std::string_view last_error) {
+// `try_error`: what the bridge said of the last try; empty: it said nothing.
+void fail_after_attempts(DecisionBuilder& builder, const Delivery& delivery, std::string_view try_error) {
+  const std::string_view last_error = try_error.empty() ? std::string_view(delivery.error) : try_error;
   std::string message = fmt::format("{} attempts, as many as deliveries.maxAttempts allows", delivery.tries());
   if (const auto last = json::string_at(last_error, "message"); last && !last->empty()) message += ": " + *last;
-  fail_delivery(builder, delivery, error_json("too_many_attempts", message));
+  fail_delivery(builder, delivery, error_json("too_many_attempts", message),
+                try_error.empty() ? "" : fmt::format(R"(,"tryError":{})", try_error));
 }
 
 std::string lease_members(std::int64_t lease_ms, std::int64_t now) {
@@ -165,9 +170,10 @@ Result<Decision> decide(const AgentState& state, const ClaimDeliveries& command,
     if (!command.wants(state, delivery) || command.waits(id)) continue;
     const std::size_t taken = command.taken_bytes + (claimed == 0 ? 0 : list.size());
     if (taken != 0 && taken + delivery.fixed.size() > most_claimed_bytes) break;
+    Delivery next_try = delivery;
+    ++next_try.attempt;
+    emit_delivery(builder, EventType::delivery_leased, next_try, lease_members(command.lease_ms, context.now));
     Delivery now = delivery;
-    ++now.attempt;
-    emit_delivery(builder, EventType::delivery_leased, now, lease_members(command.lease_ms, context.now));
     change_by(now, builder.out.events.back());
     list.append(claimed++ == 0 ? "" : ",").append(delivery_json(now));
   }
@@ -212,7 +218,7 @@ Result<Decision> decide(const AgentState& state, const NackDelivery& command, co
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   TRY(check_lease(*delivery, command.attempt));
   if (command.final) {
-    fail_delivery(builder, *delivery, command.error);
+    fail_delivery(builder, *delivery, command.error, R"(,"final":true)");
   } else if (delivery->tries() >= context.rules->deliveries.max_attempts) {
     fail_after_attempts(builder, *delivery, command.error);
   } else {
@@ -259,7 +265,7 @@ Result<Decision> decide(const AgentState& state, const ExpireDelivery& command, 
     fail_delivery(builder, *delivery, error_json("too_old", "no bridge has sent it within deliveries.maxAgeMs"));
   } else if (!command.too_old && delivery->status == DeliveryStatus::leased) {
     if (delivery->tries() >= context.rules->deliveries.max_attempts)
-      fail_after_attempts(builder, *delivery, delivery->error);
+      fail_after_attempts(builder, *delivery, {});
     else
       emit_delivery(builder, EventType::delivery_expired, *delivery, fmt::format(R"("nextAt":{})", context.now));
   }

@@ -6,6 +6,7 @@
 #include "daemon/decide/run_queue.hpp"
 #include "daemon/decide/session_log.hpp"
 #include "daemon/decide/takeover_steps.hpp"
+#include "store/delivery/delivery.hpp"
 #include "store/try.hpp"
 
 namespace sessiond::decide {
@@ -76,6 +77,7 @@ class RunStart {
     runs_ = state_.runs.find(session.key());
     const Takeover* takeover = takeover_of(state_, session);
     if (takeover != nullptr && !command_.queue_only) return taken_over(session, *takeover);
+    TRY(read_reply_to(session));
     TRY(make_run(session));
     if (const auto cap =
             cap_reached(session, json::Index(*session.entry_with_old_counters()), state_.id(), *context_.rules)) {
@@ -89,6 +91,26 @@ class RunStart {
   }
 
  private:
+  // Reads where the answer goes. A channel on which nothing of the session answers is a mistake. Of the session's own
+  // address the account and the thread may be left out.
+  Result<void> read_reply_to(const Session& session) {
+    if (!command_.reply_to) return {};
+    delivery::Delivery to = *command_.reply_to;
+    const auto answers_there = [&to](const Run& run) { return json::string_at(run.reply_to, "channel") == to.channel; };
+    const bool is_of_run = runs_ != nullptr && ((runs_->active && answers_there(*runs_->active)) ||
+                                                std::ranges::any_of(runs_->queued, answers_there));
+    const delivery::Delivery own = delivery::read_delivery(json::Index(*session.entry_with_old_counters()));
+    if (!is_of_run && own.channel != to.channel)
+      return fail_at("/replyTo/channel", own.channel ? fmt::format("the session answers on {}", *own.channel)
+                                                     : "the session has no channel to answer on");
+    if (own.channel == to.channel && own.to == to.to) {
+      if (!to.account_id) to.account_id = own.account_id;
+      if (!to.thread_id) to.thread_id = own.thread_id;
+    }
+    reply_to_ = reply_to_of(to);
+    return {};
+  }
+
   Result<void> make_run(const Session& session) {
     run_.id = command_.run_id.empty() ? context_.ids->uuid() : command_.run_id;
     const bool is_asked_about = !run_.id.empty() && run_.id == command_.asked_about;
@@ -97,6 +119,7 @@ class RunStart {
       return fail(Code::run_exists, fmt::format("{} has a run {} already", session.key(), run_.id));
     run_.session_id = session.session_id;
     run_.topic = command_.topic;
+    run_.reply_to = reply_to_;
     run_.created_at = run_.ready_at = context_.now;
     run_.age_created_at = context_.age_now;
     run_.model = command_.terms.model;
@@ -108,7 +131,7 @@ class RunStart {
 
   // Appends the input, and gives the session its counters.
   Result<RunInput> append_input(Session& session) {
-    RunInput input{.topic = command_.topic};
+    RunInput input{.topic = command_.topic, .reply_to = reply_to_};
     if (command_.input.empty()) return input;
     const std::size_t before = builder_.out.events.size();
     TRY(auto appended,
@@ -199,6 +222,7 @@ class RunStart {
   DecisionBuilder builder_;
   const SessionRuns* runs_ = nullptr;
   Run run_{};
+  std::string reply_to_{};  // raw JSON object; empty: none
 };
 
 // The entry that tells the model which inputs were dropped.

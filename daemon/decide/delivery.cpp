@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "store/json/crc.hpp"
+#include "store/utf8.hpp"
 #include "transcripts/entry.hpp"
 
 namespace sessiond::decide {
@@ -42,6 +44,18 @@ void put_raw(json::ObjectWriter& out, std::string_view name, std::string_view ra
   out.raw(name, raw.empty() ? "null" : raw);
 }
 
+std::string failed_tries_json(const std::vector<FailedTry>& tries) {
+  std::string list = "[";
+  for (const FailedTry& each : tries) {
+    json::ObjectWriter one;
+    one.integer("attempt", each.attempt);
+    one.integer("at", each.at);
+    if (!each.error.empty()) one.raw("error", each.error);
+    list.append(list.size() > 1 ? "," : "").append(one.text());
+  }
+  return list + "]";
+}
+
 void put_state(json::ObjectWriter& out, const Delivery& delivery) {
   out.string("status", name(delivery.status));
   out.integer("attempt", delivery.attempt);
@@ -50,6 +64,52 @@ void put_state(json::ObjectWriter& out, const Delivery& delivery) {
   if (!delivery.platform_message_id.empty()) out.raw("platformMessageId", delivery.platform_message_id);
   if (!delivery.parts.empty()) out.raw("parts", delivery.parts);
   if (!delivery.error.empty()) out.raw("error", delivery.error);
+  if (!delivery.claimed_by.empty()) out.string("claimedBy", delivery.claimed_by);
+  if (delivery.failed_at != 0) out.integer("failedAt", delivery.failed_at);
+  if (delivery.is_final) out.boolean("final", true);
+  if (!delivery.failed_tries.empty()) out.raw("failedTries", failed_tries_json(delivery.failed_tries));
+}
+
+std::vector<FailedTry> read_failed_tries(std::string_view list) {
+  std::vector<FailedTry> tries;
+  for (const std::string_view each : json::elements(list))
+    tries.push_back({.attempt = json::int_at(each, "attempt").value_or(0),
+                     .at = json::int_at(each, "at").value_or(0),
+                     .error = std::string(json::find(each, "error").value_or(""))});
+  return tries;
+}
+
+// Returns an error whose message is cut: a delivery keeps several, and its book is written whole.
+std::string cut_error(std::string error) {
+  constexpr std::size_t most_code_points = 100;
+  const std::string message = json::string_at(error, "message").value_or("");
+  const std::size_t end = store::code_points_end(message, most_code_points);
+  if (end == message.size()) return error;
+  json::Edit edit;
+  edit.put_string("message", message.substr(0, end));
+  return json::apply(error, edit);
+}
+
+// Returns what the bridge said of the try that this event ends, raw JSON; empty: it said nothing. Nothing: it ends
+// none.
+std::optional<std::string> error_of_try(const Delivery& delivery, const journal::Event& event) {
+  using journal::EventType;
+  const bool ends =
+      event.envelope.type == EventType::delivery_expired || event.envelope.type == EventType::delivery_failed;
+  if (!ends || delivery.status != DeliveryStatus::leased) return {};
+  const json::Index data(event.data);
+  const std::string error(data.find("error").value_or(""));
+  if (event.envelope.type == EventType::delivery_expired || data.find("final") == "true") return error;
+  const std::string code = json::string_at(error, "code").value_or("");
+  if (code == "given_up" || code == "purged") return {};
+  return std::string(data.find("tryError").value_or(""));
+}
+
+// Notes that the try that is under way has failed.
+void note_failed_try(Delivery& delivery, std::int64_t at, std::string error) {
+  while (delivery.failed_tries.size() >= Delivery::most_failed_tries)
+    delivery.failed_tries.erase(delivery.failed_tries.begin());
+  delivery.failed_tries.push_back({.attempt = delivery.attempt, .at = at, .error = cut_error(std::move(error))});
 }
 
 }  // namespace
@@ -126,13 +186,18 @@ void change_by(Delivery& delivery, const journal::Event& event) {
   const auto number = [&data](std::string_view member) {
     return json::as_int(data.find(member).value_or("null")).value_or(0);
   };
+  if (auto error = error_of_try(delivery, event)) note_failed_try(delivery, event.envelope.time, *std::move(error));
+  const bool is_new_try = number("attempt") > delivery.attempt;
   delivery.attempt = number("attempt");
+  delivery.is_final = false;
+  const std::int64_t failed_before = std::exchange(delivery.failed_at, 0);
   delivery.wait_ms = delivery.next_at = delivery.lease_ms = delivery.lease_until = 0;
   switch (event.envelope.type) {
     case EventType::delivery_leased:
       delivery.status = DeliveryStatus::leased;
       delivery.lease_ms = number("leaseMs");
       delivery.lease_until = number("leaseUntil");
+      if (is_new_try) delivery.claimed_by = event.envelope.actor;
       break;
     case EventType::delivery_expired:
       delivery.status = DeliveryStatus::pending;
@@ -152,12 +217,18 @@ void change_by(Delivery& delivery, const journal::Event& event) {
       delivery.platform_message_id = raw("platformMessageId");
       delivery.parts = raw("parts");
       delivery.error.clear();
+      delivery.failed_tries.clear();
       delivery.forget_content();
       break;
     default:
       delivery.status = DeliveryStatus::failed;
       delivery.error = raw("error");
-      if (json::string_at(delivery.error, "code") == "purged") delivery.forget_content();
+      delivery.failed_at = failed_before != 0 ? failed_before : event.envelope.time;
+      delivery.is_final = data.find("final") == "true";
+      if (json::string_at(delivery.error, "code") == "purged") {
+        delivery.failed_tries.clear();
+        delivery.forget_content();
+      }
       break;
   }
 }
@@ -209,7 +280,11 @@ Delivery read_delivery(std::string_view stored) {
           .next_at = number("nextAt"),
           .platform_message_id = raw("platformMessageId"),
           .parts = raw("parts"),
-          .error = raw("error")};
+          .error = raw("error"),
+          .claimed_by = members.string_at("claimedBy").value_or(""),
+          .is_final = members.find("final") == "true",
+          .failed_at = number("failedAt"),
+          .failed_tries = read_failed_tries(members.find("failedTries").value_or("[]"))};
 }
 
 std::string delivery_id_ending(std::string_view agent) { return json::crc_text(agent); }

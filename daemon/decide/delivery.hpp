@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/journal/event.hpp"
 
@@ -16,7 +17,16 @@ enum class DeliveryStatus : std::uint8_t { pending, leased, sent, failed };
 std::string_view name(DeliveryStatus status);
 std::optional<DeliveryStatus> delivery_status(std::string_view name);
 
+// A try that did not bring the message out.
+struct FailedTry {
+  std::int64_t attempt = 0;
+  std::int64_t at = 0;  // ms since the epoch: when the bridge said so, or its lease was over
+  std::string error{};  // raw JSON; empty: the bridge said nothing
+};
+
 struct Delivery {
+  static constexpr std::size_t most_failed_tries = 5;
+
   std::string id{};
   std::string key{};      // of the session
   std::string channel{};  // of its address, as the next two
@@ -35,6 +45,10 @@ struct Delivery {
   std::int64_t lease_ms = 0, lease_until = 0;           // while leased
   std::int64_t wait_ms = 0, next_at = 0;                // while pending: not before; 0: at once
   std::string platform_message_id{}, parts{}, error{};  // raw JSON; empty: none
+  std::string claimed_by{};                             // the token that claimed it last; empty: none did
+  bool is_final = false;                                // failed: the bridge said that no try can help
+  std::int64_t failed_at = 0;                           // failed: since when
+  std::vector<FailedTry> failed_tries{};                // the newest, oldest first; those of a sent one are forgotten
 
   std::int64_t tries() const { return attempt - given_up_at; }  // since it was made or queued again
   bool is_unsent() const { return status == DeliveryStatus::pending || status == DeliveryStatus::leased; }

@@ -11,6 +11,7 @@
 #include "daemon/decide/run.hpp"
 #include "policy/runs/model_choice.hpp"
 #include "policy/runs/settings.hpp"
+#include "store/delivery/delivery.hpp"
 
 namespace sessiond::decide {
 
@@ -28,7 +29,8 @@ struct StartRun {
   std::string run_id{};  // empty: made
   std::vector<transcripts::NewEntry> input{};
   RunTerms terms{};
-  std::string when_busy{};  // reject, queue, steer, interrupt; empty: as the session says
+  std::optional<delivery::Delivery> reply_to{};  // where its answer is sent: channel and to at least
+  std::string when_busy{};                       // reject, queue, steer, interrupt; empty: as the session says
   bool queue_only = false;
   std::string instance{}, request_id{};  // members of the problem that answers a refusal which is told by an event
   Asking hooks{};                        // UserPromptSubmit

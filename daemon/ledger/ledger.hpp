@@ -82,6 +82,13 @@ struct LedgerStatus {
   std::vector<std::string> recovering;  // files among them that lack lines from the last recovery
 };
 
+// The part of the status that is cheap to ask for often.
+struct LedgerPulse {
+  Commits::Counters counters{};
+  std::int64_t checkpoint_lag_ms = 0;
+  std::size_t lock_waits = 0;
+};
+LedgerPulse pulse_of(const LedgerParts& parts);
 LedgerStatus status_of(const LedgerParts& parts);
 
 // The state that has a session, as far as it is in memory, for parts of the daemon that act on it and show nothing of

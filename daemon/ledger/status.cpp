@@ -4,9 +4,23 @@
 
 namespace sessiond::ledger {
 
+LedgerPulse pulse_of(const LedgerParts& parts) {
+  LedgerPulse out{.counters = parts.commits.counters()};
+  for (const auto& [id, agent] : parts.agents.all()) {
+    if (agent->degraded.empty()) out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, agent->checkpoint.lag_ms());
+    if (agent->checkpoint.lock_wanted != 0) ++out.lock_waits;
+  }
+  for (const auto& [file, held] : parts.flusher.locked())
+    if (held.why.empty()) ++out.lock_waits;
+  return out;
+}
+
 LedgerStatus status_of(const LedgerParts& parts) {
   LedgerStatus out;
-  out.counters = parts.commits.counters();
+  const LedgerPulse pulse = pulse_of(parts);
+  out.counters = pulse.counters;
+  out.checkpoint_lag_ms = pulse.checkpoint_lag_ms;
+  out.lock_waits = pulse.lock_waits;
   out.checkpoints = parts.checkpointer.checkpoints();
   out.evictions = parts.notices.evictions();
   out.head = parts.commits.last();
@@ -30,8 +44,6 @@ LedgerStatus status_of(const LedgerParts& parts) {
                                          agent->rebuild || agent->checkpoint.dirty_since != 0
                                              ? parts.commits.journal().bytes_after(agent->reached.store) >> 10
                                              : 0));
-    } else {
-      out.checkpoint_lag_ms = std::max(out.checkpoint_lag_ms, agent->checkpoint.lag_ms());
     }
     for (const MissingTranscript& one : agent->missing)
       if (agent->state && agent->state->find_key(one.key) != nullptr) out.missing.push_back(one);
@@ -43,7 +55,6 @@ LedgerStatus status_of(const LedgerParts& parts) {
       out.loading.push_back(fmt::format("agent {}: {} MiB", id, agent->loading_bytes >> 20));
     if (!agent->starting.empty()) out.loading.push_back(fmt::format("agent {}: {}", id, agent->starting));
     if (!agent->checkpoint.trouble.empty()) out.lagging.push_back(fmt::format("{}: {}", id, agent->checkpoint.trouble));
-    if (agent->checkpoint.lock_wanted != 0) ++out.lock_waits;
   }
   for (const auto& [file, held] : parts.flusher.locked()) {
     if (!held.why.empty()) {
@@ -51,7 +62,6 @@ LedgerStatus status_of(const LedgerParts& parts) {
       out.degraded.push_back(held.why);
       continue;
     }
-    ++out.lock_waits;
     if (now - held.since > transcript_lock_timeout_ms)
       out.lagging.push_back(fmt::format("{} waits {} s for its lock", file, (now - held.since) / 1000));
   }

@@ -206,6 +206,7 @@ class Daemon {
     on_signal();
     on_reload();
     asio::co_spawn(io_, keep_tokens(api_), asio::detached);
+    asio::co_spawn(io_, api::keep_metrics(api_), asio::detached);
     keeper_.start();
     work_.start();
     search_.start();

@@ -145,6 +145,16 @@ bool Hub::any(const std::function<bool(const StreamView&)>& wanted) const {
   });
 }
 
+std::uint64_t Hub::most_lag() const {
+  assert(thread_.is_current());
+  const std::uint64_t head = state_.tail.head();
+  std::uint64_t most = 0;
+  for (const auto& client : clients_.all())
+    if (client->state != StreamClient::State::live)
+      most = std::max(most, head - std::min(client->cursor.reached(), head));
+  return most;
+}
+
 std::vector<StreamInfo> Hub::describe() const {
   assert(thread_.is_current());
   std::vector<StreamInfo> out;

@@ -37,6 +37,7 @@ class Hub {
   void close_all();                                       // at once
   bool close(std::uint64_t id, std::string_view reason);  // false: there is no such stream
   std::vector<StreamInfo> describe() const;
+  std::uint64_t most_lag() const;                                        // events that the slowest stream is behind
   bool any(const std::function<bool(const StreamView&)>& wanted) const;  // of the streams that are open
   std::size_t clients() const;
 

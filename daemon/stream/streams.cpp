@@ -208,6 +208,12 @@ asio::awaitable<std::vector<StreamInfo>> Streams::list() {
   co_return all;
 }
 
+asio::awaitable<std::uint64_t> Streams::most_lag() {
+  std::uint64_t most = 0;
+  co_await visit_hubs([&most](Hub& hub) { most = std::max(most, hub.most_lag()); });
+  co_return most;
+}
+
 asio::awaitable<bool> Streams::close(std::uint64_t id) {
   bool closed = false;
   co_await visit_hubs([&closed, id](Hub& hub) { closed = closed || hub.close(id, "admin"); });

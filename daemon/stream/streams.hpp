@@ -50,6 +50,7 @@ class Streams {
   // Says whether an open stream is such that `wanted` is true of its view. `wanted` is called on the hubs' threads.
   boost::asio::awaitable<bool> any(std::function<bool(const StreamView&)> wanted);
   boost::asio::awaitable<std::vector<StreamInfo>> list();
+  boost::asio::awaitable<std::uint64_t> most_lag();      // events that the slowest stream is behind
   boost::asio::awaitable<bool> close(std::uint64_t id);  // false: there is no such stream
 
   const StreamCounters& counters() const { return counters_; }

@@ -73,7 +73,7 @@ enum class EventType : std::uint8_t {
   message_reacted,   // {target, emoji, from, removed?}
   delivery_leased,   // {deliveryId, attempt, leaseMs, leaseUntil}
   delivery_sent,     // {deliveryId, attempt, platformMessageId?, parts?}
-  delivery_failed,   // {deliveryId, attempt, error}
+  delivery_failed,   // {deliveryId, attempt, error, final?, tryError?}
   delivery_expired,  // {deliveryId, attempt, nextAt, error?}
   delivery_queued,   // {deliveryId, attempt}: a failed one is to be sent after all
   log_appended,      // {entry}: a line of the session's log

@@ -276,6 +276,68 @@ class Deliveries(Case):
         self.assertEqual(dropped["error"]["code"], "given_up")
         self.assertEqual(api.get("/readyz").json["failedDeliveries"], 0)
 
+    def test_each_try_that_failed_says_when_and_why(self):
+        key = self.session()
+        self.adopt()
+        said = self.say(key, "hello")["delivery"]["deliveryId"]
+        fresh = self.shown(said)
+        self.assertEqual([name for name in ("claimedBy", "failedAt", "final", "failedTries") if name in fresh], [])
+        token = self.api.get("/v1/whoami").json["id"]
+        first = self.claim()[0]
+        self.assertEqual(first["claimedBy"], token)
+        long = "\u00e9" * 2000
+        self.act(first, "nack", {"attempt": 1, "error": {"code": "busy", "message": long}, "retryAfterMs": 0})
+        silent = self.claim(waitMs=5000, leaseMs=1000)[0]
+        self.assertEqual(silent["attempt"], 2)
+        third = self.claim(waitMs=10_000)[0]
+        before = self.shown(said)
+        self.assertEqual((before["status"], "failedAt" in before, "final" in before), ("leased", False, False))
+        self.act(third, "nack", {"attempt": 3, "error": {"code": "50001", "message": "Missing Access"}, "final": True})
+        failed = self.shown(said)
+        self.assertEqual([(one["attempt"], one.get("error")) for one in failed["failedTries"]],
+                         [(1, {"code": "busy", "message": "\u00e9" * 100}), (2, None), (3, {"code": "50001", "message": "Missing Access"})])
+        self.assertEqual(failed["failedTries"][-1]["at"], failed["failedAt"])
+        self.assertIs(failed["final"], True)
+        at = failed["failedAt"]
+        again = self.act(failed, "retry")
+        self.assertEqual((again["status"], "failedAt" in again, "final" in again, len(again["failedTries"])), ("pending", False, False, 3))
+        for attempt in range(4, 14):
+            taken = self.claim(waitMs=5000)[0]
+            self.act(taken, "nack", {"attempt": attempt, "error": {"code": "x"}, "retryAfterMs": 0})
+        tries = [(one["attempt"], one["error"]["code"]) for one in self.shown(said)["failedTries"]]
+        self.assertEqual(tries, [(attempt, "x") for attempt in range(9, 14)], "the last five, and the bridge's own word on the last one")
+        self.daemon.restart(kill=True)
+        kept = self.shown(said)
+        self.assertEqual((kept["status"], kept["error"]["code"], len(kept["failedTries"]), kept["claimedBy"]), ("failed", "too_many_attempts", 5, token))
+        self.assertGreaterEqual(kept["failedAt"], at)
+        dropped = self.ok(self.api.delete("/v1/deliveries/" + said), 200)
+        self.assertEqual((dropped["error"]["code"], dropped["failedAt"]), ("given_up", kept["failedAt"]), "giving up is no try")
+        self.assertEqual(len(dropped["failedTries"]), 5)
+        sent = self.act(dropped, "ack")
+        self.assertEqual([name for name in ("failedAt", "final", "failedTries") if name in sent], [])
+
+    def test_a_try_says_what_its_bridge_said_and_no_more(self):
+        key = self.session()
+        self.adopt()
+        silent = self.say(key)["delivery"]["deliveryId"]
+        token = self.claim()[0]["claimedBy"]
+        other = self.daemon.client(self.daemon.token("operator"))
+        extended = self.ok(other.post(f"/v1/deliveries/{silent}/extend", {"attempt": 1, "leaseMs": 60_000}), 200)
+        self.assertEqual(extended["claimedBy"], token, "who extends a lease has not claimed it")
+        dropped = self.ok(self.api.delete("/v1/deliveries/" + silent), 200)
+        self.assertEqual((dropped["error"]["code"], "failedTries" in dropped), ("given_up", False), "giving up is no try")
+        daemon = self.spawn({"deliveries": {"maxAttempts": 2}})
+        api = daemon.client()
+        key = self.session(api=api)
+        self.adopt(api=api)
+        said = self.say(key, api=api)["delivery"]["deliveryId"]
+        first = self.claim(api=api)[0]
+        self.act(first, "nack", {"attempt": 1, "error": {"code": "busy", "message": "later"}, "retryAfterMs": 0}, api=api)
+        self.claim(api=api, waitMs=5000, leaseMs=1000)
+        failed = eventually(lambda: (now := self.shown(said, api=api))["status"] == "failed" and now, timeout=20)
+        self.assertEqual((failed["error"]["code"], failed["error"]["message"]), ("too_many_attempts", "2 attempts, as many as deliveries.maxAttempts allows: later"))
+        self.assertEqual([(one["attempt"], one.get("error")) for one in failed["failedTries"]], [(1, {"code": "busy", "message": "later"}), (2, None)])
+
     def test_reset_and_deletion_leave_them_and_a_purge_does_not(self):
         self.adopt()
         key = self.session()

@@ -13,7 +13,7 @@ runs = {"asan", "release", "tsan"}
 
 # Every other GET route answers from the state of an agent. The routes of one run, one approval, all open runs and all open approvals need a run; the
 # lists of a session show the same. Runners are known once they took one. Hooks are a file of their own.
-OF_NO_AGENT = {"/", "/assets/{name}", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/schemas/{name}", "/v1/blobs/{sha256}", "/v1/whoami", "/v1/policy/send", "/v1/events",
+OF_NO_AGENT = {"/", "/assets/{name}", "/healthz", "/readyz", "/version", "/openapi.json", "/metrics", "/v1/metrics/history", "/v1/schemas/{name}", "/v1/blobs/{sha256}", "/v1/whoami", "/v1/policy/send", "/v1/events",
                "/v1/agents/{agent}/events", "/v1/admin/streams", "/v1/admin/tokens", "/v1/admin/locks", "/v1/admin/audit",
                "/v1/admin/config", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/agents/{agent}/sessions/{key}/runs/{id}",
                "/v1/agents/{agent}/sessions/{key}/runs/{id}/replay",

@@ -5,6 +5,7 @@ import hashlib
 import re
 
 from harness.case import Case, S, json, uid
+from harness.sessiond import eventually
 from harness.sse import StreamRefused
 
 runs = {"asan", "tsan"}
@@ -85,6 +86,34 @@ class Health(Case):
         self.assertGreater(buckets[-1], 0)
         self.assertEqual({buckets[-1], float(values["sessiond_journal_sync_seconds_count"])}, {float(values["sessiond_journal_batches_total"])})
         self.assertEqual(float(values["sessiond_journal_sync_seconds_sum"]), float(values["sessiond_journal_sync_seconds_total"]))
+
+    def test_the_last_hour_is_kept_in_columns_of_one_length(self):
+        key = self.new()["key"]
+        for _ in range(3):
+            self.say(key)
+        path = "/v1/metrics/history"
+        first = eventually(lambda: (got := self.api.get(path).json)["at"] and got, timeout=30)
+        columns = {name: value for name, value in first.items() if isinstance(value, list)}
+        self.assertEqual({len(column) for column in columns.values()}, {len(first["at"])}, first)
+        self.assertEqual(first["everyMs"], 5000)
+        self.assertLessEqual(first["startedAt"], first["at"][0])
+        said = eventually(lambda: self.say(key) and (got := self.api.get(path).json)["syncMs"][-1] and got, timeout=30)
+        for name in ("requests", "commits", "requestP50Ms", "requestP99Ms", "syncMs", "syncP99Ms", "commitsPerBatch", "connections"):
+            self.assertGreater(said[name][-1], 0, name)
+        self.assertEqual(said["at"], sorted(said["at"]))
+        self.assertEqual(said["n"], list(range(1, len(said["n"]) + 1)))
+        later = eventually(lambda: (got := self.ok(self.api.get(f"{path}?after={first['n'][-1]}"), 200))["n"] and got, timeout=30)
+        self.assertEqual(later["n"][0], first["n"][-1] + 1)
+        self.assertEqual(self.ok(self.api.get(f"{path}?after={10**15}"), 200)["at"], [])
+        self.problem(self.api.get(path + "?after=x"), 400, "bad_request")
+        self.problem(self.api.get(path + "?until=1"), 400, "bad_request")
+
+    def test_the_last_hour_is_for_those_who_may_read_all_metrics(self):
+        path = "/v1/metrics/history"
+        self.problem(self.daemon.anonymous().get(path), 401, "unauthorized")
+        for role, limits in (("bridge", {}), ("viewer", {}), ("operator", {"agents": ["other"]}), ("operator", {"keyPrefix": "agent:main:x"})):
+            self.problem(self.daemon.client(self.daemon.token(role, **limits)).get(path), 403, "forbidden")
+        self.ok(self.daemon.client(self.daemon.token("metrics")).get(path), 200)
 
     def test_metrics_need_a_token(self):
         self.problem(self.daemon.anonymous().get("/metrics"), 401, "unauthorized")

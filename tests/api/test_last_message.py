@@ -1,4 +1,4 @@
-"""include=lastMessage: what was said last in a session, as people left it."""
+"""include=lastMessage and include=messageCounts: what was said in a session, as people left it."""
 
 from urllib.parse import quote
 
@@ -41,6 +41,56 @@ class LastMessage(Case):
                     {"role": "toolResult", "toolCallId": "c1", "toolName": "track", "content": [{"type": "text", "text": "a result"}]},
                     {"type": "custom", "customType": "note", "data": {"text": "a note", "by": "x"}})
         self.assertEqual((self.last()["role"], self.last()["text"]), ("assistant", "On its way."))
+
+    def counts(self, key=None, api=None):
+        return self.ok((api or self.api).get(S(key or self.key) + "?include=messageCounts"), 200).get("messageCounts")
+
+    def test_messages_are_counted_by_who_said_them(self):
+        self.receive("where is my parcel?")
+        self.assertEqual(self.counts(), {"people": 1, "agent": 0, "team": 0})
+        self.append(self.key, {"role": "assistant", "content": [{"type": "text", "text": "On its way."}]},
+                    {"role": "assistant", "content": [{"type": "toolCall", "id": "c1", "name": "track", "arguments": {}}]},
+                    {"role": "toolResult", "toolCallId": "c1", "toolName": "track", "content": [{"type": "text", "text": "a result"}]},
+                    {"type": "custom", "customType": "note", "data": {"text": "a note", "by": "x"}},
+                    {"role": "user", "text": "tell them about the strike", "audience": "agent"},
+                    {"role": "user", "text": "added by a program", "synthetic": True},
+                    {"role": "assistant", "content": "never sent", "state": "superseded"})
+        self.receive("thanks")
+        self.receive("nonsense")
+        self.ok(self.api.post("/v1/inbound/deletes", {"channel": "chat", "peer": self.peer, "messageId": "m3"}), 201)
+        self.receive("a typo")
+        self.ok(self.api.post("/v1/inbound/edits", {"channel": "chat", "peer": self.peer, "messageId": "m4", "text": "no typo"}), 201)
+        self.ok(self.api.post(S(self.key, "main", "takeover"), {"name": "Hanne"}), 200)
+        self.ok(self.api.post(S(self.key, "main", "outbound"), {"text": "Hanne here."}), 201)
+        self.assertEqual(self.counts(), {"people": 3, "agent": 1, "team": 1})
+
+    def test_of_a_long_transcript_the_newest_are_counted(self):
+        key = self.new()["key"]
+        for _ in range(6):
+            self.append(key, *[{"role": "user", "text": "x"}] * 1000)
+        self.assertEqual(self.counts(key), {"people": 5_000, "agent": 0, "team": 0, "more": True})
+        wide = self.new()["key"]
+        for _ in range(12):
+            self.append(wide, {"role": "user", "text": "x" * (1 << 20)})
+        counted = self.counts(wide)
+        self.assertTrue(counted["more"])
+        self.assertLess(counted["people"], 12)
+
+    def test_only_an_assistants_message_can_be_of_the_team(self):
+        key = self.new()["key"]
+        self.append(key, {"role": "user", "text": "hi", "author": {"name": "Eve"}}, {"role": "assistant", "content": "hello", "author": "x"},
+                    {"role": "assistant", "content": "It is me.", "author": {"name": "Hanne"}})
+        self.assertEqual(self.counts(key), {"people": 1, "agent": 1, "team": 1})
+        self.assertEqual(self.last(key)["author"], {"name": "Hanne"})
+
+    def test_counts_are_of_one_session_and_never_stored(self):
+        self.receive("hello")
+        for path in (SESSIONS, "/v1/sessions"):
+            self.problem(self.api.get(path + "?include=messageCounts"), 400, "bad_request")
+        self.assertNotIn("messageCounts", self.ok(self.api.get(S(self.key)), 200))
+        self.problem(self.api.patch(S(self.key), {"messageCounts": {"people": 9}}), 422, "validation_failed")
+        other = self.daemon.client(self.daemon.token("viewer", keyPrefix="agent:main:other:"))
+        self.problem(other.get(S(self.key) + "?include=messageCounts"), 404, "session_not_found")
 
     def test_it_is_left_out_unless_asked_for(self):
         self.receive("hello")

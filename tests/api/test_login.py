@@ -39,6 +39,12 @@ class Login(Case):
         own = f"http://127.0.0.1:{self.daemon.port}"
         self.ok(nobody.post(path, body, cookie=cookie, x_csrf_token=csrf, origin=own), 201)
 
+    def test_readyz_tells_a_browser_what_it_tells_the_token(self):
+        nobody = self.daemon.anonymous()
+        self.assertNotIn("damage", nobody.get("/readyz").json)
+        self.assertNotIn("damage", nobody.get("/readyz", cookie="sessiond=sdc_guess").json)
+        self.assertEqual(nobody.get("/readyz", cookie=self.log_in()).json["damage"], [])
+
     def test_what_is_no_cookie_of_ours(self):
         cookie = self.log_in()
         for bad in ("sessiond=", "sessiond=sdc_", "sessiond=sdc_AAAA", cookie[:-1], cookie + "A", cookie.replace("sdc_", "sdt_"),

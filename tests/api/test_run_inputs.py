@@ -42,6 +42,81 @@ class Inputs(Case):
     def runs(self, status):
         return self.ok(self.api.get(S(self.key, "main", "runs") + "?status=" + status), 200)["data"]
 
+    def hint(self, text="offer a refund", status=202, api=None, **body):
+        reply = (api or self.api).post(S(self.key, "main", "runs"), {"input": {"role": "user", "text": text, "audience": "agent"}, "queueOnly": True, **body})
+        self.assertEqual(reply.status, status, reply)
+        return reply.json
+
+    def test_a_hint_with_the_address_of_the_run_steers_it(self):
+        run = self.begin_run()
+        for odd in ({}, {"replyTo": {**run["replyTo"], "to": "somebody-else"}}):
+            self.assertNotIn("steered", self.hint("aside", whenBusy="steer", **odd))
+            self.assertEqual(self.steer(run), [])
+        told = self.hint(whenBusy="steer", replyTo={**run["replyTo"], "accountId": None, "threadId": None})
+        self.assertEqual((told["runId"], len(told["steered"])), (run["runId"], 1))
+        self.assertEqual(self.steer(run), ["offer a refund"])
+
+    def test_an_answer_to_a_hint_is_sent_where_the_hint_says(self):
+        self.receive("m0", "first")
+        self.key = f"agent:main:chat:direct:{self.peer}"
+        self.finish(self.claim())
+        self.ok(self.api.post(S(self.key, "main", "outbound"), {"text": "done"}), 201)
+        self.ok(self.api.post("/v1/deliveries/claim", {"channel": "chat", "keyPrefix": self.key}), 204)
+        waits = self.hint(replyTo={"channel": " Chat ", "to": self.peer, "threadId": "t7"})
+        self.assertEqual(waits["replyTo"], {"channel": "chat", "to": self.peer, "threadId": "t7"})
+        self.assertNotIn("needs", self.ok(self.api.get(S(self.key)), 200), "no person waits for it")
+        run = self.claim()
+        done = self.ok(self.api.post(S(self.key, "main", "runs", run["runId"], "finish"),
+                                     {"fence": run["lease"]["fence"], "status": "done", "entries": [{"role": "assistant", "text": "A refund?"}]}), 200)
+        [sent] = done["deliveries"]
+        self.assertEqual((sent["to"], sent["threadId"], sent["status"]), (self.peer, "t7", "pending"))
+        self.assertEqual(self.hint()["replyTo"] if "replyTo" in self.hint() else None, None)
+        self.receive("m1", "and now?")
+        self.assertEqual(len(self.ok(self.api.get(S(self.key)), 200)["needs"]), 1)
+
+    def test_a_hint_never_waits_for_an_answer_and_a_question_beside_it_does(self):
+        needs = lambda: [need["seq"] for need in self.ok(self.api.get(S(self.key)), 200).get("needs", [])]
+        run = self.begin_run()
+        self.assertEqual(needs(), [0])
+        self.hint(whenBusy="steer", replyTo=run["replyTo"])
+        self.change("deletes", "m0")
+        self.assertEqual(needs(), [], "what was asked is gone, and the hint asks nothing")
+        key = self.new()["key"]
+        both = [{"role": "user", "text": "be kind", "audience": "agent"}, {"role": "user", "text": "where is my money?"}]
+        self.ok(self.api.post(S(key, "main", "runs"), {"input": both, "queueOnly": True}), 202)
+        session = self.ok(self.api.get(S(key)), 200)
+        self.assertEqual([need["seq"] for need in session["needs"]], [1])
+        self.assertNotEqual(session.get("firstMessage"), "be kind")
+
+    def test_a_persons_word_stops_the_run_of_a_hint_to_the_same_people(self):
+        self.key = self.receive("m0", "first")["sessionKey"]
+        self.ok(self.api.patch(S(self.key), {"deliveryContext": {"channel": "chat", "to": self.peer, "accountId": "a1"}}), 200)
+        self.finish(self.claim())
+        self.hint(replyTo={"channel": "chat", "to": f" {self.peer} "})
+        run = self.claim()
+        self.assertEqual(run["replyTo"], {"channel": "chat", "to": self.peer, "accountId": "a1"})
+        self.ok(self.api.post(S(self.key, "main", "takeover"), {"name": "Hanne"}), 200)
+        self.ok(self.api.post(S(self.key, "main", "outbound"), {"text": "Hanne here."}), 201)
+        self.assertEqual(self.ok(self.api.get(S(self.key, "main", "runs", "active")), 200)["status"], "aborting")
+        self.assertPointers(self.api.post(S(self.key, "main", "runs"), {"replyTo": {"channel": "chat", "to": " "}, "queueOnly": True}), "/replyTo/to")
+
+    def test_an_answer_is_sent_nowhere_that_the_session_and_the_token_are_not(self):
+        self.begin_run()
+        to = {"channel": "chat", "to": self.peer}
+        self.assertPointers(self.api.post(S(self.key, "main", "runs"), {"replyTo": {"channel": "slack", "to": "u1"}, "queueOnly": True}), "/replyTo/channel")
+        for odd, pointers in (({"to": "x"}, ["/replyTo/channel"]), ({"channel": "chat"}, ["/replyTo/to"]), ({**to, "more": 1}, ["/replyTo/more"]),
+                              ({**to, "threadId": 1.5}, ["/replyTo/threadId"]), ("chat", ["/replyTo"])):
+            self.assertPointers(self.api.post(S(self.key, "main", "runs"), {"replyTo": odd, "queueOnly": True}), *pointers)
+        bare = self.new()["key"]
+        self.assertPointers(self.api.post(S(bare, "main", "runs"), {"replyTo": to, "queueOnly": True}), "/replyTo/channel")
+        self.ok(self.api.patch(S(self.key), {"deliveryContext": {"channel": "slack", "to": "u1"}}), 200)  # it moves, and its run does not
+        limited = self.daemon.client(self.daemon.token("runner", channel="chat"))
+        moved = {"channel": "slack", "to": "u1"}
+        self.problem(limited.post(S(self.key, "main", "runs"), {"replyTo": moved, "queueOnly": True}), 403, "forbidden")
+        self.hint(api=limited, replyTo=to)
+        self.hint(replyTo=moved)
+        self.assertEqual(sorted(run["replyTo"]["channel"] for run in self.runs("queued")), ["chat", "slack"])
+
     def test_what_was_steered_is_as_people_left_it(self):
         for mode in ("steer", "steer-backlog"):
             self.peer = "p" + uid()

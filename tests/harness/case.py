@@ -98,6 +98,11 @@ class Case(unittest.TestCase):
             self.assertTrue(200 <= reply.status < 300, reply)
         return reply.json
 
+    def assertPointers(self, reply, *pointers):
+        """A refused body, and the places that are wrong in it."""
+        self.problem(reply, 422, "validation_failed")
+        self.assertEqual([error["pointer"] for error in reply.json["errors"]], list(pointers))
+
     def problem(self, reply, status, *codes):
         """The JSON of a problem+json with this status and one of these codes; every member is there."""
         self.assertEqual(reply.status, status, reply)

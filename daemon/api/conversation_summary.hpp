@@ -1,5 +1,5 @@
-// Reads the last message of a session, for lists of sessions (?include=lastMessage). Thread: the loop. Transcripts are
-// read on disk threads.
+// Reads from a transcript what a Session says of its conversation when asked (?include=): what was said last, and how
+// many messages there are. Thread: the loop. Transcripts are read on disk threads.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ namespace sessiond::api {
 struct Included {
   bool snapshots = false;
   bool last_message = false;
+  bool message_counts = false;
 };
 // Reads ?include=: names with commas between them. bad_request for a name that is not known.
 Result<Included> included_in(const http::Request& request);
@@ -22,5 +23,12 @@ Result<Included> included_in(const http::Request& request);
 // cannot be read, the session has another id by now, or the token does not see it any more.
 asio::awaitable<std::string> last_message(Api& api, const http::Request& request, SessionPath path,
                                           std::string session_id);
+
+// Returns how many messages of the main conversation people have written, the agent, and persons in its place, as
+// {"people","agent","team"}. What lastMessage leaves out does not count, and neither does what was deleted. Of a longer
+// transcript the newest 5 000 entries or 8 MiB are counted ("more":true). Empty: the transcript cannot be read, the
+// session has another id by now, or the client has gone.
+asio::awaitable<std::string> message_counts(Api& api, const http::Request& request, SessionPath path,
+                                            std::string session_id);
 
 }  // namespace sessiond::api

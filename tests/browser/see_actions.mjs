@@ -15,14 +15,24 @@ export default async function (t) {
   await page.locator('[data-row]', { hasText: 'asks to use kubectl' }).click();
   await page.locator('.thread .approval', { hasText: 'kubectl rollout restart' }).waitFor();
   await t.go(page, '#/work');
-  await page.locator('.approvals', { hasText: 'kubectl rollout restart' }).waitFor();
-  await page.getByText('bot was blocked by the user').waitFor();
-  await page.locator('.card', { hasText: 'bot was blocked' }).getByRole('button', { name: 'Send again' }).click();
+  await page.locator('.work-row a', { hasText: 'bot was blocked' }).click();
+  const delivery = page.getByRole('region', { name: 'Delivery' });
+  await delivery.getByText('This person does not take messages from the bot').waitFor();
+  await delivery.getByRole('button', { name: 'Send again' }).click();
   await said('waits for its bridge again');
-  await page.getByRole('button', { name: 'Deny' }).click();
+  await delivery.getByText('It was refused, and is tried again').waitFor();
+  await page.locator('.work-row a', { hasText: 'asks to use kubectl' }).click();
+  const sheet = page.locator('dialog.sheet');
+  await sheet.getByText('kubectl rollout restart').waitFor();
+  await sheet.getByText('ok. restart them one by one').waitFor();
+  await sheet.getByRole('button', { name: 'Deny' }).click();
   await said('Denied');
-  await page.getByText('Nothing waits for an approval.').waitFor();
-  await page.locator('.card', { hasText: '#eng-platform' }).getByRole('button', { name: 'Stop' }).click();
+  await sheet.getByText(/^Denied by/).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('.thread .approval-line', { hasText: /kubectl, asked at .*: Denied by you/ }).waitFor();
+  await t.go(page, '#/work');
+  await page.locator('.counter.asking', { hasText: 'none' }).waitFor();
+  await page.locator('.work-row', { hasText: '#eng-platform' }).getByRole('button', { name: 'Stop' }).click();
   await yes('Stop it');
   await said('Told to stop');
 
@@ -48,6 +58,8 @@ export default async function (t) {
   await said('Replaced');
 
   await t.go(page, '#/sessions/main/agent:main:slack:direct:ada');
+  await page.locator('.side-panel', { hasText: '156.7k of 200k' }).waitFor();
+  await page.keyboard.press('i');
   await page.locator('.gauge', { hasText: '78 %' }).waitFor();
   await page.getByRole('button', { name: 'To people' }).click();
   await page.getByLabel('Write to people on Slack').fill('sent **by hand**');
@@ -121,7 +133,7 @@ export default async function (t) {
   await t.go(page, '#/admin/maintenance');
   await page.getByRole('button', { name: 'Examine' }).click();
   await page.locator('.findings li').first().waitFor();
-  await t.go(page, '#/events?filter=token');
+  await t.go(page, '#/audit?view=events&filter=token');
   await page.locator('.event', { hasText: 'token.revoked' }).first().click();
   await page.locator('dialog[open]', { hasText: '"type": "token.revoked"' }).waitFor();
   t.say(

@@ -115,11 +115,12 @@ export default async function (t) {
     `#/sessions/main/${keys[1]}/session`,
     `#/sessions/main/${keys[2]}/runs`,
     '#/work',
-    '#/events',
-    `#/events?filter=${encodeURIComponent(HOSTILE[1])}`,
+    '#/audit?view=events',
+    `#/audit?view=events&filter=${encodeURIComponent(HOSTILE[1])}`,
     `#/search?q=${encodeURIComponent(HOSTILE[1])}`,
     '#/policy',
-    '#/admin/audit',
+    '#/audit',
+    `#/audit?actor=${encodeURIComponent(HOSTILE[1])}&key=${encodeURIComponent(HOSTILE[0])}&code=${encodeURIComponent(HOSTILE[2])}`,
   ]) {
     await t.go(page, hash);
     await page.waitForTimeout(120);

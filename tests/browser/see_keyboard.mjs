@@ -82,23 +82,33 @@ export default async function (t) {
 
   await press('/');
   await isOn(
-    () => page.evaluate(() => document.activeElement.matches('input[type=search]')),
-    'the field of the search',
+    () => page.evaluate(() => document.activeElement.matches('.filters input[type=search]')),
+    'the filter of the list',
   );
+  await press('Escape', 'Control+k');
   await page.keyboard.type('hello Cy');
+  await page.getByRole('option', { name: 'Search messages for “hello Cy”' }).waitFor();
+  await press('ArrowUp', 'Enter');
   const hit = page.locator('.hit', { hasText: 'hello of Cy' });
   await hit.waitFor();
-  for (let n = 0; n < 6 && !(await hit.evaluate(one => one === document.activeElement)); n++) await press('Tab');
+  for (let n = 0; n < 14 && !(await hit.evaluate(one => one === document.activeElement)); n++) await press('Tab');
   await press('Enter');
   await page.locator('.thread .message', { hasText: 'hello of Cy' }).waitFor();
 
-  for (const [key, hash] of [['2', '#/work'], ['3', '#/events'], ['4', '#/policy'], ['5', '#/health'], ['6', '#/admin'], ['1', '#/sessions']]) {
+  for (const [key, hash] of [
+    ['2', '#/work'],
+    ['3', '#/policy'],
+    ['4', '#/health'],
+    ['5', '#/audit'],
+    ['6', '#/admin'],
+    ['1', '#/sessions'],
+  ]) {
     await press(key);
     await at(hash);
   }
 
   // Space pauses the events, but presses a button that has the focus.
-  await press('3');
+  await t.go(page, '#/audit?view=events');
   const pause = page.getByRole('button', { name: 'Pause' }),
     resume = page.getByRole('button', { name: /^Resume/ });
   await pause.waitFor();
@@ -117,7 +127,11 @@ export default async function (t) {
   await dialog.waitFor();
   await press('Escape');
   await dialog.waitFor({ state: 'detached' });
-  t.assert.equal(await page.evaluate(() => document.activeElement.className), 'event', 'the focus is back at the event');
+  t.assert.equal(
+    await page.evaluate(() => document.activeElement.className),
+    'event',
+    'the focus is back at the event',
+  );
 
   // A question: what destroys is not what Enter presses at first, and the focus goes back to what asked.
   await t.go(page, `#/sessions/main/${second.split('\n')[1]}/session`);
@@ -129,5 +143,7 @@ export default async function (t) {
   await press('Enter');
   await dialog.waitFor({ state: 'detached' });
   t.assert.equal(await remove.evaluate(one => one === document.activeElement), true, 'the focus is back at the button');
-  t.say('?, /, 1 to 6, j, k, arrows, Enter, Escape, m, Space, Tab: each does what the help says; the focus goes back after a dialog');
+  t.say(
+    '?, /, Ctrl K, 1 to 6, j, k, arrows, Enter, Escape, m, Space, Tab: each does what the help says; the focus goes back after a dialog',
+  );
 }

@@ -18,7 +18,7 @@ export default async function (t) {
     'the second message',
   );
   t.assert.equal((await viewer.content()).includes('out of sight'), false);
-  for (const name of ['Policy', 'Admin'])
+  for (const name of ['Policy', 'Settings'])
     t.assert.equal(await viewer.locator('.rail').getByText(name, { exact: true }).count(), 0, name);
   await viewer.locator('[data-row]', { hasText: 'in sight' }).click();
   await viewer.locator('.thread', { hasText: 'in sight, live' }).waitFor();
@@ -32,10 +32,17 @@ export default async function (t) {
     await viewer.locator('main').getByText(words).first().waitFor();
   }
   await t.go(viewer, '#/work');
-  await viewer.getByText('may not answer approvals').waitFor();
+  await viewer.locator('.counter.asking').waitFor();
+  t.assert.equal(await viewer.getByRole('button', { name: /^(Stop|Send again)/ }).count(), 0);
   const operator = await t.signedIn(await t.browserContext(), await t.token('operator'), '#/admin');
-  await operator.getByRole('link', { name: 'Audit' }).waitFor();
+  await operator.getByRole('link', { name: 'Maintenance' }).waitFor();
   t.assert.equal(await operator.getByRole('link', { name: 'Tokens' }).count(), 0);
+  // Requests are for who may see the audit log; names of tokens only for who may see tokens; events for everybody.
+  await t.go(operator, '#/audit');
+  await operator.locator('.audit-row a').first().waitFor();
+  await t.go(viewer, '#/audit?view=requests');
+  await viewer.locator('#events').waitFor();
+  t.assert.equal(await viewer.getByRole('button', { name: 'Requests' }).count(), 0);
   const runner = await t.signedIn(await t.browserContext(), await t.token('runner', { channel: 'roles' }));
   await runner.locator('[data-row]', { hasText: 'Mine' }).first().click();
   await runner.locator('.composer').waitFor();

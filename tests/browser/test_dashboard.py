@@ -48,6 +48,9 @@ class Dashboard(Seen, Talk):
     def test_shows_who_spoke_and_hides_nothing(self):
         self.see("conversation")
 
+    def test_the_way_of_a_message_is_six_stages(self):
+        self.see("work")
+
     def test_seven_tabs_hold_one_stream_and_outlive_a_kill(self):
         self.see("tabs")
 
@@ -63,14 +66,27 @@ class Dashboard(Seen, Talk):
     def test_hostile_text_in_every_field_does_nothing(self):
         self.see("hostile")
 
+    def test_the_audit_log_says_in_words_who_did_what(self):
+        self.see("audit")
+
     def test_a_person_takes_over_and_hands_back(self):
         self.see("takeover")
 
     def test_what_needs_somebody_stands_first_and_still(self):
         self.see("needs")
 
+    def test_health_says_what_is_wrong_and_why(self):
+        self.see("health")
+
     def test_a_flood_of_events_leaves_the_page_alive(self):
         self.see("flood", SECONDS="600" if LONG else "4")
+
+
+class Jump(Seen, Talk):
+    """A daemon with few sessions, so that each row is in sight."""
+
+    def test_the_palette_and_the_search_lead_everywhere(self):
+        self.see("palette")
 
 
 class Crowd(Seen, unittest.TestCase):

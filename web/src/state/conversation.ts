@@ -4,6 +4,7 @@ import {
   ask,
   pathOf,
   Refusal,
+  type Approval,
   type Delivery,
   type LiveEvent,
   type Message,
@@ -11,18 +12,9 @@ import {
   type Schemas,
 } from '../api/client';
 import { listen, resync, restored, seqOf } from '../live/hub';
-import { text } from '../ui/format';
+import { runningAfter, runningOf, type Running } from './running';
 
 type Page = Schemas['MessagePage'];
-export interface Running {
-  runId: string;
-  text: string;
-  reasoning: string;
-  tools: { callId: string; tool: string; args: unknown; since: number }[];
-  step: number;
-  since: number;
-}
-
 const MOST = 900,
   KEPT = 400; // messages, while one is at the end
 
@@ -36,6 +28,7 @@ export class Conversation {
   readonly typing = signal<number>(0);
   readonly running = signal<Running | null>(null);
   readonly deliveries = signal<ReadonlyMap<string, Delivery>>(new Map()); // of its newest messages, by their ids
+  readonly approvals = signal<readonly Approval[]>([]); // that were answered, or had to be
   readonly session = signal(0); // rises when the session itself changed
   seenSeq = -1; // of the newest message that one has looked at; -1: of none yet
   private before: number | null = null;
@@ -109,6 +102,7 @@ export class Conversation {
       this.take(early);
       void this.readRun();
       void this.readDeliveries();
+      void this.readApprovals();
     } catch (error) {
       this.error.value = error;
     } finally {
@@ -125,18 +119,19 @@ export class Conversation {
     if (page) this.deliveries.value = new Map(page.data.map(delivery => [delivery.messageId, delivery]));
   }
 
+  private async readApprovals() {
+    if (this.archive) return;
+    const page = await ask<{ data: Approval[] }>(pathOf(this.place, '/approvals')).catch(() => null);
+    if (page)
+      this.approvals.value = page.data.filter(
+        approval => approval.decision !== null && (approval.topic ?? '') === this.topic,
+      );
+  }
+
   private async readRun() {
     if (this.archive) return;
     const run = await ask<Schemas['Run']>(pathOf(this.place, '/runs/active')).catch(() => null);
-    if (run && !this.running.value && (run.topic ?? '') === this.topic)
-      this.running.value = {
-        runId: run.runId,
-        text: '',
-        reasoning: '',
-        tools: [],
-        step: run.steps,
-        since: run.startedAt ?? Date.now(),
-      };
+    if (run && !this.running.value && (run.topic ?? '') === this.topic) this.running.value = runningOf(run);
     if (!run) this.running.value = null;
   }
 
@@ -209,6 +204,7 @@ export class Conversation {
       this.session.value++;
     if (type.startsWith('delivery.') || (type === 'message.appended' && data.delivery))
       this.asking ||= setTimeout(() => void this.readDeliveries(), 120);
+    if (type === 'approval.resolved') void this.readApprovals();
     if ((event.topic ?? '') !== this.topic) return false;
     if (type === 'message.appended' && data.message) {
       added.push(data.message as Message);
@@ -217,29 +213,9 @@ export class Conversation {
         this.running.value = { ...this.running.value, text: '', reasoning: '' };
     }
     if (type === 'session.typing') this.typing.value = Date.now() + 6000;
-    this.runEvent(event);
+    const now = this.running.value,
+      next = runningAfter(now, event);
+    if (next !== now) this.running.value = next;
     return false;
-  }
-
-  private runEvent({ type, data, time }: LiveEvent) {
-    const runId = text(data.runId),
-      now = this.running.value;
-    if (type === 'run.started')
-      this.running.value = { runId, text: '', reasoning: '', tools: [], step: 0, since: time };
-    if (type === 'run.finished') this.running.value = null;
-    if (type === 'text.delta' && !now)
-      this.running.value = { runId, text: text(data.text), reasoning: '', tools: [], step: 0, since: time };
-    if (!now) return;
-    if (type === 'text.delta') this.running.value = { ...now, text: now.text + text(data.text) };
-    if (type === 'reasoning.delta') this.running.value = { ...now, reasoning: now.reasoning + text(data.text) };
-    if (type === 'run.progress' && now.text === '') this.running.value = { ...now, text: text(data.text) };
-    if (type === 'step.started') this.running.value = { ...now, step: Number(data.step) };
-    if (type === 'tool.started')
-      this.running.value = {
-        ...now,
-        tools: [...now.tools, { callId: text(data.callId), tool: text(data.tool), args: data.args, since: time }],
-      };
-    if (type === 'tool.finished')
-      this.running.value = { ...now, tools: now.tools.filter(tool => tool.callId !== text(data.callId)) };
   }
 }

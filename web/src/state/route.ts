@@ -17,13 +17,23 @@ function read(): Route {
       return part;
     }
   });
+  if (view === 'events' || (view === 'admin' && parts[0] === 'audit')) {
+    // Addresses of before there was the view Audit.
+    history.replaceState(null, '', `#/audit?view=${view === 'events' ? 'events' : 'requests'}${query && `&${query}`}`);
+    return read();
+  }
   return { view: view || 'sessions', parts, query: new URLSearchParams(query) };
 }
 
 export const route = signal<Route>(read());
-addEventListener('hashchange', () => {
-  route.value = read();
+let beforeSearch = '#/';
+addEventListener('hashchange', event => {
+  const next = read();
+  if (next.view === 'search' && route.value.view !== 'search') beforeSearch = new URL(event.oldURL).hash || '#/';
+  route.value = next;
 });
+// To where one was before the search.
+export const leaveSearch = () => go(beforeSearch);
 
 export function hrefOf(
   view: string,

@@ -16,9 +16,11 @@ function load(): Map<string, number> {
 const seen = load();
 const changed = signal(0);
 
-export function look(s: Session) {
-  const id = idOf(s),
-    n = Number(s.messageCount) || 0;
+export const look = (s: Session) => note(idOf(s), Number(s.messageCount) || 0);
+// As if its last message had not been looked at.
+export const markUnread = (s: Session) => note(idOf(s), Math.max(0, (Number(s.messageCount) || 0) - 1));
+
+function note(id: string, n: number) {
   if (seen.get(id) === n) return;
   seen.delete(id);
   seen.set(id, n); // behind the others: the first ones are forgotten first

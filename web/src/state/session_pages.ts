@@ -6,7 +6,7 @@ import { RECENT_MS } from './needs';
 import { drawSoon, filters, fits, isNarrowed, keep, rows, type Filters } from './sessions';
 import { approvals, failed, openRuns } from './work';
 
-const FIELDS =
+export const FIELDS =
   'agent,updatedAt,name,label,displayName,subject,channel,lastChannel,chatType,messageCount,status,activeRun,endedAt,archivedAt,firstMessage,needs,takeover';
 const ENOUGH = 20, // rows at first,
   AHEAD = 1000, // and behind the last one when it comes into sight

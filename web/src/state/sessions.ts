@@ -25,6 +25,7 @@ export const titleOf = (s: Session) =>
   text(s.subject) ||
   text(s.firstMessage) ||
   text(s.key).replace(/^agent:[^:]*:/, '');
+export const channelOf = (s: Session | null) => text(s?.lastChannel) || text(s?.channel);
 export const isRunning = (s: Session) => !!s.activeRun || s.status === 'running' || s.status === 'aborting';
 export const rowWith = (id: string) => {
   void drawn.value;

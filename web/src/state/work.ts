@@ -7,6 +7,7 @@ import { may } from './who';
 export const approvals = signal<Approval[]>([]);
 export const failed = signal<Delivery[]>([]);
 export const queued = signal<ReadonlyMap<string, number>>(new Map()); // session → since when its first run waits for a runner
+export const atWork = signal<ReadonlySet<string>>(new Set()); // the sessions in which a run is active
 export const openRuns = signal<Place[]>([]); // where runs were open when it was read
 
 let asking: ReturnType<typeof setTimeout> | 0 = 0,
@@ -39,22 +40,30 @@ export async function readRuns() {
   if (!got) return;
   const waiting = new Map<string, number>();
   for (const run of got.data)
-    if (run.status === 'queued' && !waiting.has(idOf(run))) waiting.set(idOf(run), run.createdAt);
+    if (run.status === 'queued' && !run.held && !waiting.has(idOf(run))) waiting.set(idOf(run), run.createdAt);
   queued.value = waiting;
+  atWork.value = new Set(got.data.filter(run => run.status !== 'queued').map(idOf));
   openRuns.value = [...new Map(got.data.map(run => [idOf(run), { agent: run.agent, key: run.key }])).values()];
 }
 
 function follow(events: LiveEvent[]) {
-  let next: Map<string, number> | null = null;
+  let next: Map<string, number> | null = null,
+    active: Set<string> | null = null;
   for (const event of events) {
     const waits = event.type === 'run.queued';
     if (!waits && event.type !== 'run.started' && event.type !== 'run.finished') continue;
+    if (!waits) {
+      active ??= new Set(atWork.value);
+      if (event.type === 'run.started') active.add(idOf(event));
+      else active.delete(idOf(event));
+    }
     if (!waits && !(next ?? queued.value).has(idOf(event))) continue;
     next ??= new Map(queued.value);
     if (waits) next.set(idOf(event), event.time);
     else next.delete(idOf(event));
   }
   if (next) queued.value = next;
+  if (active) atWork.value = active;
   // Another run may wait behind the one that ended.
   if (events.some(event => event.type === 'run.finished')) askingRuns ||= setTimeout(() => void readRuns(), 1000);
 }

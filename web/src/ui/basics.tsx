@@ -41,6 +41,12 @@ export function Age({ at }: { at: unknown }) {
   ) : null;
 }
 
+export const copyText = (value: string) =>
+  navigator.clipboard.writeText(value).then(
+    () => toast('Copied'),
+    () => toast('The browser did not allow copying', 'bad'),
+  );
+
 export function Copy({
   value,
   label = 'Copy',
@@ -50,18 +56,13 @@ export function Copy({
   label?: string;
   children?: ComponentChildren;
 }) {
-  const copy = () =>
-    navigator.clipboard.writeText(value()).then(
-      () => toast('Copied'),
-      () => toast('The browser did not allow copying', 'bad'),
-    );
   return (
     <button
       type="button"
       class={children ? '' : 'ghost icon-only'}
       aria-label={label}
       title={label}
-      onClick={() => void copy()}
+      onClick={() => void copyText(value())}
     >
       {children ?? <Icon name="copy" size={16} />}
     </button>
@@ -100,10 +101,19 @@ export function Field({ label, hint, children }: { label: string; hint?: string;
   );
 }
 
-export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Head({
+  title,
+  note,
+  children,
+}: {
+  title: string;
+  note?: ComponentChildren;
+  children?: ComponentChildren;
+}) {
   return (
     <header class="view-head">
       <h1>{title}</h1>
+      {note && <p class="soft small">{note}</p>}
       <div class="actions">{children}</div>
     </header>
   );

@@ -1,22 +1,19 @@
 // Questions before an action, in the browser's own modal dialog: it keeps the focus inside and Escape closes it.
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Icon } from './icons';
 
-export function Dialog({
-  title,
-  onClose,
-  children,
-  wide,
-}: {
+interface Shown {
   title: string;
   onClose: () => void;
   children: ComponentChildren;
-  wide?: boolean;
-}) {
+}
+
+export function Modal({ title, onClose, children, look = '' }: Shown & { look?: string }) {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Not later: what is typed at once is for the dialog.
+  useLayoutEffect(() => {
     const dialog = ref.current!;
     const before = document.activeElement as HTMLElement | null;
     if (!dialog.open) dialog.showModal();
@@ -28,7 +25,7 @@ export function Dialog({
   return (
     <dialog
       ref={ref}
-      class={wide ? 'wide' : ''}
+      class={look}
       aria-label={title}
       onClose={() => {
         if (ref.current) onClose(); // not when it is closed because it goes
@@ -37,18 +34,29 @@ export function Dialog({
         if (event.target === ref.current) onClose();
       }}
     >
-      <div class="dialog">
-        <header>
-          <h2>{title}</h2>
-          <button type="button" class="ghost icon-only" aria-label="Close" onClick={onClose}>
-            <Icon name="close" />
-          </button>
-        </header>
-        {children}
-      </div>
+      {children}
     </dialog>
   );
 }
+
+export const CloseButton = ({ onClose }: { onClose: () => void }) => (
+  <button type="button" class="ghost icon-only" aria-label="Close" onClick={onClose}>
+    <Icon name="close" />
+  </button>
+);
+
+// `sheet`: at the lower edge of a phone, within reach of a thumb.
+export const Dialog = ({ title, onClose, children, look }: Shown & { look?: 'wide' | 'sheet' }) => (
+  <Modal title={title} onClose={onClose} look={look}>
+    <div class="dialog">
+      <header>
+        <h2>{title}</h2>
+        <CloseButton onClose={onClose} />
+      </header>
+      {children}
+    </div>
+  </Modal>
+);
 
 interface Question {
   title: string;

@@ -10,12 +10,23 @@ const number = new Intl.NumberFormat();
 const compact = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
 const time = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 const day = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' });
+const exact = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const brief = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+});
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
 export const count = (n: number) => number.format(n);
 export const short = (n: number) => compact.format(n);
 export const clock = (ms: number) => time.format(ms);
 export const dayOf = (ms: number) => day.format(ms);
+export const clockExact = (ms: number) => exact.format(ms);
+// To the second; of another day the date and the minute.
+export const timeOf = (ms: number) =>
+  (new Date(ms).toDateString() === new Date().toDateString() ? exact : brief).format(ms);
 export const moment = (ms: number) => full.format(ms);
 
 export function span(ms: number): string {

@@ -1,7 +1,10 @@
-// Hooks: what is read from the daemon and kept true by its events; keys; what is typed, a moment later.
+// Hooks: what is read from the daemon and kept true by its events; keys; the window; what is typed, a moment later.
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ask, Refusal, type LiveEvent } from '../api/client';
 import { listen, resync, restored } from '../live/hub';
+import { singleKeys } from '../state/single_keys';
+
+const SECOND_KEY_MS = 1500;
 
 export interface Asked<T> {
   data: T | null;
@@ -64,28 +67,60 @@ export function useAsk<T>(path: string | null, touches?: (event: LiveEvent) => b
   return { data: here ? state.data : null, error: here ? state.error : null, loading: !!path && !here, again };
 }
 
-// Binds keys to actions. They rest while one types or a dialog is open. An action that returns false leaves the key to the browser.
+// Binds keys to actions; "g w" is w after g, "Mod+k" is k with Command or Ctrl. They rest while one types or a dialog is open,
+// but for those with Mod. An action that returns false leaves the key to the browser.
 export function useKeys(keys: Record<string, (event: KeyboardEvent) => void | false>) {
   const latest = useRef(keys);
   latest.current = keys;
   useLayoutEffect(() => {
     // Not later: a key that follows the drawing at once would be lost.
+    let first = '',
+      until = 0; // of a key that waits for a second one
+    const run = (name: string, event: KeyboardEvent) => {
+      const act = latest.current[name];
+      if (act && act(event) !== false) event.preventDefault();
+      return !!act;
+    };
     const press = (event: KeyboardEvent) => {
-      const target = event.target as HTMLElement;
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      const target = event.target as HTMLElement,
+        { key } = event;
+      if (event.defaultPrevented || event.isComposing || event.altKey) return;
+      if (event.ctrlKey || event.metaKey) {
+        if (!event.shiftKey) run(`Mod+${key}`, event);
+        return;
+      }
       if (document.querySelector('dialog[open]')) return;
       if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
         // The first Escape leaves the field and keeps what was typed; the next one is a key of the view.
-        if (event.key === 'Escape') target.blur();
+        if (key === 'Escape') target.blur();
         return;
       }
-      if (event.key === ' ' && /^(BUTTON|SUMMARY)$/.test(target.tagName)) return; // it presses them
-      const act = latest.current[event.key];
-      if (act && act(event) !== false) event.preventDefault();
+      if (/^(BUTTON|SUMMARY|A)$/.test(target.tagName) && (key === 'Enter' || (key === ' ' && target.tagName !== 'A')))
+        return; // it presses them
+      if (key.length === 1 && key !== ' ' && !singleKeys.value) return;
+      const before = Date.now() < until ? first : '';
+      until = 0;
+      if (before && run(`${before} ${key}`, event)) return;
+      if (run(key, event) || !Object.keys(latest.current).some(name => name.startsWith(`${key} `))) return;
+      first = key;
+      until = Date.now() + SECOND_KEY_MS;
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
   }, []);
+}
+
+// Whether the window fits a media query.
+export function useMedia(query: string): boolean {
+  const [fits, setFits] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const media = matchMedia(query),
+      look = () => setFits(media.matches);
+    look();
+    media.addEventListener('change', look);
+    return () => media.removeEventListener('change', look);
+  }, [query]);
+  return fits;
 }
 
 export function useLater<T>(value: T, ms: number): T {

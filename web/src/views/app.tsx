@@ -1,7 +1,7 @@
 // The frame: where one can go, how the connection is, and the view that the address names.
 import { useEffect } from 'preact/hooks';
-import { hrefOf, openSession, route } from '../state/route';
-import { followFeatures, lookForFeatures, searchable } from '../state/features';
+import { openSession, route } from '../state/route';
+import { followFeatures, lookForFeatures } from '../state/features';
 import { followSessions } from '../state/session_events';
 import { read } from '../state/session_pages';
 import { entry } from '../state/who';
@@ -10,27 +10,28 @@ import { Questions } from '../ui/dialog';
 import { Toasts } from '../ui/toast';
 import { useKeys } from '../ui/use';
 import { Admin } from './admin';
-import { EventsView } from './events';
+import { AuditView } from './audit';
+import { bindings } from './commands';
 import { HealthView } from './health';
-import { Help, helping } from './help';
+import { Help } from './help';
 import { Login, Offline, Starting } from './login';
 import { More } from './more';
 import { Nav } from './nav';
 import { Overview } from './overview';
+import { Palette } from './palette';
 import { PolicyView } from './policy';
 import { SearchView } from './search';
 import { Banner } from './status';
 import { WorkView } from './work';
 
-const GO: Record<string, string> = { 1: 'sessions', 2: 'work', 3: 'events', 4: 'policy', 5: 'health', 6: 'admin' };
 let followed = false;
 
 function Current() {
   const { view } = route.value;
   if (view === 'work') return <WorkView />;
-  if (view === 'events') return <EventsView />;
   if (view === 'policy') return <PolicyView />;
   if (view === 'health') return <HealthView />;
+  if (view === 'audit') return <AuditView />;
   if (view === 'admin') return <Admin />;
   if (view === 'search') return <SearchView />;
   return <Overview />;
@@ -49,25 +50,7 @@ function Inside() {
     void readRuns();
     void lookForFeatures();
   }, []);
-  const focusSearch = () => {
-    if (searchable.value) location.hash = hrefOf('search');
-    else if (route.value.view !== 'sessions') location.hash = hrefOf('sessions');
-    setTimeout(() => document.querySelector<HTMLInputElement>('input[type=search]')?.focus(), 30);
-  };
-  useKeys({
-    '/': focusSearch,
-    '?': () => {
-      helping.value = true;
-    },
-    ...Object.fromEntries(
-      Object.entries(GO).map(([key, view]) => [
-        key,
-        () => {
-          location.hash = hrefOf(view);
-        },
-      ]),
-    ),
-  });
+  useKeys(bindings);
   return (
     <div class={`shell ${openSession.value ? 'has-open' : ''} view-${route.value.view}`}>
       <a
@@ -87,6 +70,7 @@ function Inside() {
       </main>
       <Help />
       <More />
+      <Palette />
     </div>
   );
 }

@@ -2,11 +2,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import { withQuery } from '../api/client';
 import { read } from '../state/session_pages';
-import { channels, filters, type Filters as Values } from '../state/sessions';
+import { filters, type Filters as Values } from '../state/sessions';
 import { approvals, failed } from '../state/work';
 import { Copy } from '../ui/basics';
 import { Icon } from '../ui/icons';
-import { useAsk, useLater } from '../ui/use';
+import { useLater } from '../ui/use';
+import { AgentSelect, ChannelSelect } from './selects';
 
 const STATUS = [
   ['', 'All'],
@@ -61,32 +62,14 @@ export function Filters() {
 }
 
 function More({ f }: { f: Values }) {
-  const agents = useAsk<{ data: { agent: string; sessions: number }[] }>(
-    '/v1/agents',
-    event => event.type === 'session.created',
-  );
   const counts: Record<string, number> = { approval: approvals.value.length, failed: failed.value.length };
   const curl = () =>
     `curl -sS '${location.origin}${withQuery('/v1/sessions', { agent: f.agent, channel: f.channel, chatType: f.chatType, q: f.q, needs: f.status === 'unanswered' ? 'answer' : '', held: f.status === 'held' ? 'takeover' : '' })}' -H "Authorization: Bearer $TOKEN"`;
   return (
     <>
       <div class="row wrap selects">
-        <select aria-label="Agent" value={f.agent} onChange={event => set({ agent: event.currentTarget.value })}>
-          <option value="">Agent</option>
-          {agents.data?.data.map(one => (
-            <option key={one.agent} value={one.agent}>
-              {one.agent} ({one.sessions})
-            </option>
-          ))}
-        </select>
-        <select aria-label="Channel" value={f.channel} onChange={event => set({ channel: event.currentTarget.value })}>
-          <option value="">Channel</option>
-          {channels.value.map(one => (
-            <option key={one} value={one}>
-              {one}
-            </option>
-          ))}
-        </select>
+        <AgentSelect value={f.agent} onValue={agent => set({ agent })} />
+        <ChannelSelect value={f.channel} onValue={channel => set({ channel })} />
         <select
           aria-label="Kind of chat"
           value={f.chatType}

@@ -16,7 +16,8 @@ export function restOf(): [view: string, name: string][] {
   const rest: [string, string, boolean][] = [
     ['policy', 'Policy', seesAll()],
     ['health', 'Health', true],
-    ['admin', 'Admin', (may('tokens') || may('maintenance')) && seesAll()],
+    ['audit', 'Audit', may('stream')],
+    ['admin', 'Settings', (may('tokens') || may('maintenance')) && seesAll()],
   ];
   return rest.filter(([, , seen]) => seen).map(([view, name]) => [view, name]);
 }

@@ -1,11 +1,12 @@
 // Where one can go: a rail at the side, a bar at the bottom of a phone.
 import { hrefOf, route } from '../state/route';
-import { searchable } from '../state/features';
+import { helping, jumping } from '../state/overlays';
 import { nextTheme, theme } from '../state/theme';
 import { signOut, who } from '../state/who';
 import { approvals, failed } from '../state/work';
 import { Icon } from '../ui/icons';
-import { helping } from './help';
+import { Agents } from './agents';
+import { keyName } from './commands';
 import { MoreButton, restOf } from './more';
 import { Connection } from './status';
 
@@ -47,20 +48,27 @@ export function Nav() {
         <img src={document.querySelector<HTMLLinkElement>('link[rel=icon]')?.href} alt="" width="26" height="26" />
         <span class="name">sessiond</span>
       </a>
-      {searchable.value && (
-        <a class="find" href={hrefOf('search')} aria-current={route.value.view === 'search' ? 'page' : undefined}>
-          <Icon name="search" size={16} />
-          <span class="name">Search</span>
-          <kbd class="wide-only">/</kbd>
-        </a>
-      )}
+      <button
+        type="button"
+        class="find"
+        aria-haspopup="dialog"
+        onClick={() => {
+          jumping.value = true;
+        }}
+      >
+        <Icon name="search" size={16} />
+        <span class="name">
+          Search<span class="wide-only"> or jump</span>
+        </span>
+        <kbd class="wide-only">{keyName('Mod+k')}</kbd>
+      </button>
       <Link view="sessions" name="Sessions" />
       <Link view="work" name="Work" badge={waiting + broken} tone={waiting ? 'warn' : 'bad'} />
-      <Link view="events" name="Events" />
       {restOf().map(([view, name]) => (
         <Link key={view} view={view} name={name} rest />
       ))}
       <MoreButton />
+      <Agents />
       <span class="spacer" />
       <div class="rail-foot">
         <Connection />

@@ -2,12 +2,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { VListHandle } from 'virtua';
 import { idOf, type Session } from '../api/client';
+import { useActions } from '../state/actions';
 import { go, openSession, sessionHref } from '../state/route';
 import { more, read, reading, trouble } from '../state/session_pages';
-import { filters, list, NO_FILTERS } from '../state/sessions';
+import { markUnread } from '../state/seen';
+import { filters, list, NO_FILTERS, rowWith } from '../state/sessions';
 import { text } from '../ui/format';
 import { Empty, Loading, Trouble } from '../ui/states';
-import { useKeys } from '../ui/use';
 import { ConversationView } from './conversation';
 import { Filters } from './filters';
 import { SessionList } from './session_list';
@@ -53,9 +54,14 @@ export function Overview() {
     requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-row="${CSS.escape(idOf(next))}"]`)?.focus());
   };
   // Arrows scroll what has the focus elsewhere: a conversation, a form.
-  const arrow = (by: number) => (event: KeyboardEvent) =>
-    (event.target as Element).closest('.conversation') ? false : step(by);
-  useKeys({ j: () => step(1), k: () => step(-1), ArrowDown: arrow(1), ArrowUp: arrow(-1) });
+  const stepBy = (by: number) => (event?: KeyboardEvent) =>
+    event?.key.startsWith('Arrow') && (event.target as Element).closest('.conversation') ? false : step(by);
+  const pointed = order.current.find(s => s && idOf(s) === focus);
+  useActions({
+    next: stepBy(1),
+    previous: stepBy(-1),
+    unread: !place && !!pointed && (() => markUnread(rowWith(idOf(pointed)) ?? pointed)),
+  });
   // Back at the list, the session that one comes from has the focus.
   const left = useRef(place);
   useEffect(() => {

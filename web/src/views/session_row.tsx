@@ -43,7 +43,7 @@ function Line({ session }: { session: Session }) {
 }
 
 // What kind of chat it is.
-const kindOf = (session: Session) =>
+export const kindOf = (session: Session) =>
   /:cron:/.test(text(session.key))
     ? 'clock'
     : ['direct', 'group', 'channel'].includes(text(session.chatType))

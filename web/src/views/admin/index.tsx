@@ -1,17 +1,15 @@
-// For admins and operators: tokens, the audit log, maintenance, the configuration in force. The part stands in the address.
+// For admins and operators: tokens, maintenance, the configuration in force. The part stands in the address.
 import { useEffect } from 'preact/hooks';
 import { hrefOf, route } from '../../state/route';
 import { may, seesAll } from '../../state/who';
 import { Head } from '../../ui/basics';
 import { Empty } from '../../ui/states';
-import { Audit } from './audit';
 import { Configuration } from './configuration';
 import { Maintenance } from './maintenance';
 import { Tokens } from './tokens';
 
 const PARTS = [
   ['tokens', 'Tokens', 'tokens', Tokens],
-  ['audit', 'Audit', 'maintenance', Audit],
   ['maintenance', 'Maintenance', 'maintenance', Maintenance],
   ['configuration', 'Configuration', 'maintenance', Configuration],
 ] as const;
@@ -20,21 +18,21 @@ export function Admin() {
   const allowed = PARTS.filter(([, , permission]) => may(permission));
   const [id, , , Part] = allowed.find(([name]) => name === route.value.parts[0]) ?? allowed[0] ?? [];
   useEffect(() => {
-    document.title = 'Admin · sessiond';
+    document.title = 'Settings · sessiond';
   }, []);
   if (!Part || !seesAll())
     return (
-      <section class="view" aria-label="Admin">
-        <Head title="Admin" />
+      <section class="view" aria-label="Settings">
+        <Head title="Settings" />
         <Empty title="Not for this token" icon="admin">
-          Administration needs a token of role admin or operator without limits.
+          The settings need a token of role admin or operator without limits.
         </Empty>
       </section>
     );
   return (
-    <section class="view" aria-label="Admin">
-      <Head title="Admin" />
-      <nav class="tabs" aria-label="Parts of administration">
+    <section class="view" aria-label="Settings">
+      <Head title="Settings" />
+      <nav class="tabs" aria-label="Parts of the settings">
         {allowed.map(([name, title]) => (
           <a key={name} href={hrefOf('admin', [name])} aria-current={name === id ? 'page' : undefined}>
             {title}

@@ -93,16 +93,17 @@ function Prune() {
   );
 }
 
+export const writeFiles = () =>
+  doing('The files hold the journal now', () => ask('/v1/admin/checkpoint', { method: 'POST', body: {} }));
+
 export function Maintenance() {
-  const checkpoint = () =>
-    doing('The files hold the journal now', () => ask('/v1/admin/checkpoint', { method: 'POST', body: {} }));
   return (
     <div class="cards">
       <section class="card" aria-label="Checkpoint">
         <header>
           <h2>Checkpoint</h2>
           <span class="spacer" />
-          <button type="button" onClick={() => void checkpoint()}>
+          <button type="button" onClick={() => void writeFiles()}>
             Write one now
           </button>
         </header>

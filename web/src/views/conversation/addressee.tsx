@@ -1,13 +1,12 @@
 // Says to whom the composer writes, and what becomes of it there.
 import type { Place, Schemas, Session } from '../../api/client';
 import { hrefOf } from '../../state/route';
+import { channelOf } from '../../state/sessions';
 import { Badge, channelName } from '../../ui/basics';
 import { text } from '../../ui/format';
 
 export type Addressee = 'agent' | 'people';
 export type Verdict = Schemas['SessionPolicy']['effective'];
-
-export const channelOf = (session: Session | null) => text(session?.lastChannel) || text(session?.channel);
 
 // What the send policy says of a message to people.
 export function PolicyLine({ session, verdict }: { session: Session | null; verdict?: Verdict }) {

@@ -1,15 +1,17 @@
 // Writes to the people of a conversation, or to its agent alone.
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { ask, pathOf, post, withQuery, type Place, type Schemas, type Session } from '../../api/client';
+import { useActions } from '../../state/actions';
 import type { Conversation } from '../../state/conversation';
 import { myName } from '../../state/name';
+import { channelOf } from '../../state/sessions';
 import { isMine, takeoverOf } from '../../state/takeover';
 import { may, who } from '../../state/who';
 import { channelName } from '../../ui/basics';
 import { Icon } from '../../ui/icons';
 import { doing } from '../../ui/toast';
 import { useAsk } from '../../ui/use';
-import { Addressees, channelOf, PolicyLine, type Addressee } from './addressee';
+import { Addressees, PolicyLine, type Addressee } from './addressee';
 
 export function Composer({
   place,
@@ -23,6 +25,7 @@ export function Composer({
   const { topic } = conversation,
     [drafts, setDrafts] = useState({ agent: '', people: '' }), // what is meant for one never goes to the other
     [chosen, setChosen] = useState<Addressee>(may('run') ? 'agent' : 'people'),
+    [within, setWithin] = useState(false), // a hint is part of what the agent does now
     [busy, setBusy] = useState(false);
   const policy = useAsk<Schemas['SessionPolicy']>(
     pathOf(place, '/send-policy'),
@@ -36,6 +39,8 @@ export function Composer({
   const verdict = policy.data?.effective,
     closed = to === 'people' && (verdict?.action === 'deny' || (!!takeover && !mine));
   const me = who.value?.id ?? '';
+  const field = useRef<HTMLTextAreaElement>(null);
+  useActions({ write: !closed && (() => field.current?.focus()) });
   const toPeople = () =>
     post(pathOf(place, '/outbound'), {
       text: draft,
@@ -43,12 +48,14 @@ export function Composer({
       ...(mine ? { takeover: true, name: takeover.name } : {}),
       ...(mine && conversation.seenSeq >= 0 ? { seenSeq: conversation.seenSeq } : {}),
     });
-  // Behind what it does now: a hint never stops an answer that people wait for.
+  // Behind what it does now, or as a part of it: a hint never stops an answer that people wait for.
+  const replyTo = conversation.running.value?.replyTo,
+    joins = within && !!replyTo;
   const toAgent = () =>
     post(withQuery(pathOf(place, '/runs'), { topic }), {
       input: { role: 'user', content: draft, audience: 'agent', from: { id: me, name: myName.value || me } },
       queueOnly: true,
-      whenBusy: 'queue',
+      ...(joins ? { whenBusy: 'steer', replyTo } : { whenBusy: 'queue' }),
     });
   const send = async () => {
     if (!draft.trim() || busy || closed) return;
@@ -59,7 +66,8 @@ export function Composer({
     setBusy(false);
   };
   const type = () => {
-    if (!topic && to === 'people') void ask(pathOf(place, '/typing'), { method: 'POST', body: {} }).catch(() => {});
+    if (!topic && to === 'people' && !takeover)
+      void ask(pathOf(place, '/typing'), { method: 'POST', body: {} }).catch(() => {});
   };
   const channel = channelOf(session),
     people = `people${channel && ` on ${channelName(channel)}`}`;
@@ -77,12 +85,21 @@ export function Composer({
         <PolicyLine session={session} verdict={verdict} />
       ) : (
         <p class="verdict soft">
-          Only {place.agent} is told, and answers here: {people} see neither.
+          {joins
+            ? `Only ${place.agent} is told. What it answers goes to ${people}.`
+            : `Only ${place.agent} is told, and answers here: ${people} see neither.`}
+          {replyTo && (
+            <label class="row">
+              <input type="checkbox" checked={within} onChange={event => setWithin(event.currentTarget.checked)} />
+              Within what it does now
+            </label>
+          )}
         </p>
       )}
       <div class="compose-row">
         {may('run') && <Addressees place={place} to={to} agentWaits={!!takeover} onTo={setChosen} />}
         <textarea
+          ref={field}
           rows={1}
           value={draft}
           placeholder={says}

@@ -1,7 +1,10 @@
 // What a person may do to the agent of a conversation at any moment: stop it, speak in its place, let it speak again.
 import { useEffect, useState } from 'preact/hooks';
 import { idOf, type Place, type Session } from '../../api/client';
-import type { Conversation, Running } from '../../state/conversation';
+import { useActions } from '../../state/actions';
+import type { Conversation } from '../../state/conversation';
+import type { Running } from '../../state/running';
+import { needOf } from '../../state/needs';
 import { isRunning } from '../../state/sessions';
 import { isMine, takeoverOf } from '../../state/takeover';
 import { may } from '../../state/who';
@@ -9,7 +12,7 @@ import { approvals } from '../../state/work';
 import { Badge } from '../../ui/basics';
 import { lasted } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import { useKeys, useTick } from '../../ui/use';
+import { useTick } from '../../ui/use';
 import { stopRun } from '../work/run_list';
 import { HandBack } from './hand_back';
 import { TakeOver } from './take_over';
@@ -40,25 +43,38 @@ export function Controls({
     takeover = takeoverOf(session),
     running = !!run || isRunning(session);
   const asked = approvals.value.some(approval => idOf(approval) === idOf(place));
-  const isHeld = !!takeover;
+  const isHeld = !!takeover,
+    unclaimed = needOf(session)?.rank === 2 ? needOf(session)?.words : '';
   useEffect(() => {
     if (!isHeld) setAsking(old => (old === 'give' ? '' : old)); // somebody else has handed it back
   }, [isHeld]);
   const stop = () => {
     if (run && may('abort')) void stopRun(place, run.runId);
   };
-  useKeys({ s: stop });
+  const mayTake = may('takeover') && !session.archivedAt;
+  useActions({
+    stop: !!run && stop,
+    takeOver: mayTake && !takeover && (() => setAsking('take')),
+    handBack: mayTake && isHeld && (() => setAsking('give')),
+  });
   return (
     <>
       {asked ? (
         <span class="at-work warn-text">
           <Icon name="key" size={16} />
-          Waits for your answer
+          Waits for you
         </span>
       ) : run ? (
         <AtWork run={run} />
+      ) : running ? (
+        <Badge tone="info">running</Badge>
       ) : (
-        running && <Badge tone="info">running</Badge>
+        unclaimed && (
+          <span class="at-work warn-text">
+            <Icon name="clock" size={16} />
+            {unclaimed}
+          </span>
+        )
       )}
       {run && may('abort') && (
         <button type="button" onClick={stop} title="Stop what the agent does (s)">
@@ -66,7 +82,7 @@ export function Controls({
           Stop
         </button>
       )}
-      {may('takeover') && !session.archivedAt && (
+      {mayTake && (
         <button
           type="button"
           class={takeover && isMine(takeover) ? 'primary' : ''}

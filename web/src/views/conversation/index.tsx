@@ -1,27 +1,27 @@
 // A session, opened: its conversation, its runs, what it is, its past.
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { pathOf, withQuery, type Place, type Session } from '../../api/client';
+import { useActions } from '../../state/actions';
 import { Conversation } from '../../state/conversation';
-import { hrefOf, route, sessionHref, setQuery } from '../../state/route';
-import { look } from '../../state/seen';
+import { go, hrefOf, route, sessionHref, setQuery } from '../../state/route';
+import { look, markUnread } from '../../state/seen';
 import { isRunning, rowOf, titleOf } from '../../state/sessions';
 import { takeoverOf } from '../../state/takeover';
 import { may } from '../../state/who';
-import { Badge, Channel, Copy } from '../../ui/basics';
-import { text } from '../../ui/format';
+import { copyText } from '../../ui/basics';
 import { Icon } from '../../ui/icons';
 import { Trouble } from '../../ui/states';
-import { useAsk, useKeys } from '../../ui/use';
+import { useAsk, useMedia } from '../../ui/use';
+import { Details } from '../details';
 import { History } from '../session/history';
 import { SessionView } from '../session';
+import { ApprovalSheet } from '../work/approval_sheet';
 import { RunList } from '../work/run_list';
 import { Composer } from './composer';
-import { Controls } from './controls';
-import { Gauge } from './gauge';
+import { Head } from './head';
 import { Held } from './held';
 import { ModelView } from './model_view';
 import { Thread } from './thread';
-import { Topics } from './topics';
 import { Undelivered } from './undelivered';
 
 const TABS = [
@@ -33,12 +33,12 @@ const TABS = [
 
 export function ConversationView({ place }: { place: Place }) {
   const { parts, query } = route.value,
-    tab = parts[2] ?? '',
+    asked = parts[2] === 'a' ? (parts[3] ?? '') : '', // an approval that is looked at
+    tab = asked ? '' : (parts[2] ?? ''),
     topic = query.get('topic') ?? '',
     llm = query.has('llm');
   const at = query.has('at') ? Number(query.get('at')) : null,
     archive = query.get('archive') ?? '';
-  const title = useRef<HTMLHeadingElement>(null);
   const conversation = useMemo(() => new Conversation(place, topic, archive), [place.agent, place.key, topic, archive]);
   useEffect(() => () => conversation.end(), [conversation]);
   const read = useAsk<Session>(
@@ -57,88 +57,106 @@ export function ConversationView({ place }: { place: Place }) {
   useEffect(() => {
     document.title = `${session ? titleOf(session) : place.key} · sessiond`;
   }, [session && titleOf(session), place.key]);
-  useKeys({
-    Escape: () => {
-      location.hash = hrefOf('sessions');
-    },
-    m: () => setQuery({ llm: llm ? null : '1' }),
-  });
   const takeover = archive ? null : takeoverOf(session);
-  const channel = text(session?.channel) || text(session?.lastChannel);
   const curl = () =>
     `curl -sS '${location.origin}${withQuery(pathOf(place, '/messages'), { order: 'desc', limit: 50, topic })}' -H "Authorization: Bearer $TOKEN"`;
+  const isWide = useMedia('(min-width: 1400px)'),
+    [chosen, setChosen] = useState<boolean | null>(null), // whether details are shown; null: when there is room
+    canShow = tab === '' && !archive && !llm && !read.error,
+    hasDetails = canShow && (chosen ?? isWide);
+  const toList = () => go(hrefOf('sessions'));
+  useActions({
+    back: toList,
+    modelView: tab === '' && !read.error && (() => setQuery({ llm: llm ? null : '1' })),
+    details: canShow && (() => setChosen(!hasDetails)),
+    copyCurl: () => void copyText(curl()),
+    unread:
+      !!row &&
+      (() => {
+        toList();
+        markUnread(row);
+      }),
+  });
   return (
-    <section class="conversation" aria-label="Conversation">
-      <header class="conversation-head">
-        <a class="back icon-only" href={hrefOf('sessions')} aria-label="Back to the sessions">
-          <Icon name="back" />
-        </a>
-        <div class="titles">
-          <h1 ref={title} dir="auto">
-            {session ? titleOf(session) : place.key.replace(/^agent:[^:]*:/, '')}
-          </h1>
-          <p class="soft cut" title={place.key}>
-            {place.agent}
-            {channel && ' on '}
-            <Channel name={channel} />
-          </p>
+    <div class="conversation-place with-panel">
+      <section class="conversation" aria-label="Conversation">
+        <Head
+          place={place}
+          session={session}
+          conversation={conversation}
+          isThere={!archive && !read.error}
+          hasGauge={!hasDetails}
+        />
+        <div class="tabs-row">
+          <nav class="tabs" aria-label="Parts of the session">
+            {TABS.map(([id, name]) => (
+              <a
+                key={id}
+                href={sessionHref(place, id || undefined, topic ? { topic } : {})}
+                aria-current={tab === id ? 'page' : undefined}
+              >
+                {name}
+              </a>
+            ))}
+          </nav>
+          <div class="view-tools">
+            {tab === '' && !read.error && (
+              <button
+                type="button"
+                aria-pressed={llm}
+                aria-label="Model’s view"
+                title="The branch that the model sees (m)"
+                onClick={() => setQuery({ llm: llm ? null : '1' })}
+              >
+                <Icon name="bot" size={16} />
+                {!hasDetails && <span class="wide-only">Model’s view</span>}
+              </button>
+            )}
+            {canShow && (
+              <button
+                type="button"
+                class="ghost icon-only"
+                aria-pressed={hasDetails}
+                aria-label="Details"
+                title="Details beside it (i)"
+                onClick={() => setChosen(!hasDetails)}
+              >
+                <Icon name="panel" size={18} />
+              </button>
+            )}
+          </div>
         </div>
-        {!!session?.archivedAt && <Badge>archived</Badge>}
-        <span class="spacer" />
-        {!archive && !read.error && session && <Controls place={place} session={session} conversation={conversation} />}
-        {!archive && !read.error && <Gauge place={place} topic={topic} />}
-        <Topics place={place} topic={topic} />
-        {tab === '' && !read.error && (
-          <button
-            type="button"
-            aria-pressed={llm}
-            title="The branch that the model sees (m)"
-            onClick={() => setQuery({ llm: llm ? null : '1' })}
-          >
-            Model’s view
-          </button>
+        {takeover && <Held place={place} takeover={takeover} running={!!session && isRunning(session)} />}
+        {archive && (
+          <p class="notice info">
+            An archived transcript, read-only: <span class="mono">{archive}</span>{' '}
+            <a href={sessionHref(place)}>Back to what is now</a>
+          </p>
         )}
-        <span class="wide-only">
-          <Copy value={curl} label="Copy as curl" />
-        </span>
-      </header>
-      <nav class="tabs" aria-label="Parts of the session">
-        {TABS.map(([id, name]) => (
-          <a
-            key={id}
-            href={sessionHref(place, id || undefined, topic ? { topic } : {})}
-            aria-current={tab === id ? 'page' : undefined}
-          >
-            {name}
-          </a>
-        ))}
-      </nav>
-      {takeover && <Held place={place} takeover={takeover} running={!!session && isRunning(session)} />}
-      {archive && (
-        <p class="notice info">
-          An archived transcript, read-only: <span class="mono">{archive}</span>{' '}
-          <a href={sessionHref(place)}>Back to what is now</a>
-        </p>
+        {read.error && !archive && tab !== 'history' ? (
+          <Trouble error={read.error} again={read.again} />
+        ) : (
+          <>
+            {tab === '' && (
+              <div class={`split ${llm ? 'with-llm' : ''}`}>
+                <Thread conversation={conversation} at={at} />
+                {llm && <ModelView place={place} topic={topic} />}
+              </div>
+            )}
+            {tab === '' && !archive && <Undelivered place={place} />}
+            {tab === '' && !archive && may('send') && !session?.archivedAt && (
+              <Composer key={topic} place={place} session={session} conversation={conversation} />
+            )}
+            {tab === 'runs' && <RunList place={place} />}
+            {tab === 'session' && session && <SessionView place={place} session={session} again={read.again} />}
+            {tab === 'history' && <History place={place} />}
+          </>
+        )}
+        {asked && <ApprovalSheet place={place} id={asked} conversation={conversation} />}
+      </section>
+      {hasDetails && session && (
+        <Details conversation={conversation} session={session} onClose={() => setChosen(false)} />
       )}
-      {read.error && !archive && tab !== 'history' ? (
-        <Trouble error={read.error} again={read.again} />
-      ) : (
-        <>
-          {tab === '' && (
-            <div class={`split ${llm ? 'with-llm' : ''}`}>
-              <Thread conversation={conversation} at={at} />
-              {llm && <ModelView place={place} topic={topic} />}
-            </div>
-          )}
-          {tab === '' && !archive && <Undelivered place={place} />}
-          {tab === '' && !archive && may('send') && !session?.archivedAt && (
-            <Composer key={topic} place={place} session={session} conversation={conversation} />
-          )}
-          {tab === 'runs' && <RunList place={place} />}
-          {tab === 'session' && session && <SessionView place={place} session={session} again={read.again} />}
-          {tab === 'history' && <History place={place} />}
-        </>
-      )}
-    </section>
+    </div>
   );
 }

@@ -1,5 +1,5 @@
 // Makes of entries what stands in the list: results lie within their calls, what people did later lies on its message.
-import type { Message } from '../../api/client';
+import type { Approval, Message } from '../../api/client';
 import { dayOf, text } from '../../ui/format';
 import { resultsOf, type Result } from '../../state/parts';
 
@@ -13,7 +13,8 @@ export type Item =
   | { kind: 'day'; id: string; label: string }
   | { kind: 'message'; id: string; message: Message; results: Map<string, Result>; later?: Later; cont: boolean }
   | { kind: 'result'; id: string; message: Message; results: Result[] }
-  | { kind: 'mark'; id: string; message: Message };
+  | { kind: 'mark'; id: string; message: Message }
+  | { kind: 'approval'; id: string; approval: Approval };
 
 const target = (message: Message) => {
   const data = (message.data ?? {}) as {
@@ -63,7 +64,23 @@ function isSeen(message: Message): boolean {
   return !UNSEEN.has(type);
 }
 
-export function itemsOf(messages: Message[]): Item[] {
+// What was allowed or denied without a person, as it always is here, is not worth a line.
+const isDecision = ({ decision, source }: Approval) =>
+  source === 'answer' || source === 'default' || (decision === 'deny' && source !== 'run_ended');
+
+// Approvals that are not older than the messages. They stand before what came after them.
+export function itemsOf(messages: Message[], decided: readonly Approval[] = []): Item[] {
+  const first = Number(messages[0]?.timestamp) || 0;
+  const approvals = decided
+    .filter(approval => isDecision(approval) && approval.askedAt >= first)
+    .sort((a, b) => a.askedAt - b.askedAt);
+  const until = (at: number) => {
+    while (approvals[0] && approvals[0].askedAt < at) {
+      const approval = approvals.shift()!;
+      items.push({ kind: 'approval', id: 'approval-' + approval.id, approval });
+      speaker = '';
+    }
+  };
   const later = laterOf(messages),
     items: Item[] = [],
     calls = new Map<string, Map<string, Result>>();
@@ -73,6 +90,7 @@ export function itemsOf(messages: Message[]): Item[] {
     if (!isSeen(message)) continue;
     const at = Number(message.timestamp) || 0,
       label = at ? dayOf(at) : day;
+    if (at) until(at);
     if (label !== day) {
       items.push({ kind: 'day', id: `day-${message.seq}`, label });
       day = label;
@@ -110,5 +128,6 @@ export function itemsOf(messages: Message[]): Item[] {
     items.push({ kind: 'message', id, message, results: mine, later: later.get(message.id), cont: now === speaker });
     speaker = now;
   }
+  until(Infinity);
   return items;
 }

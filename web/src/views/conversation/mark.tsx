@@ -1,25 +1,38 @@
 // Entries that are no message: compactions, runs, custom ones. A line across the conversation.
-import { Badge, Json } from '../../ui/basics';
-import { clock, text } from '../../ui/format';
+import { Json } from '../../ui/basics';
+import { clock, lasted, text } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Markdown } from '../../ui/markdown';
 import type { Message } from '../../api/client';
 
-const RUN_TONE = { done: 'good', failed: 'bad', interrupted: 'warn' } as const;
+interface EndOfRun {
+  status?: string;
+  stopReason?: string;
+  retried?: boolean;
+  startedAt?: number;
+  endedAt?: number;
+  error?: { code?: string; message?: string };
+}
+
+// How a run ended that did not end well, as people say it.
+function endWords({ status, retried, startedAt, endedAt, error }: EndOfRun): string {
+  const after = startedAt && endedAt ? ` after ${lasted(endedAt - startedAt)}` : '';
+  if (error?.code === 'lease_lost') return `The runner fell silent${after}${retried ? ', and it was tried again' : ''}`;
+  if (status === 'interrupted')
+    return startedAt ? `Stopped${after}. What it had written was not sent.` : 'Stopped before it began';
+  if (status === 'expired') return 'No runner took it in time';
+  if (status === 'dropped') return `Dropped: ${error?.message ?? 'it was not needed any more'}`;
+  return `The run failed${after}: ${error?.message ?? error?.code ?? 'no reason was given'}`;
+}
 
 function RunMark({ message }: { message: Message }) {
-  const data = (message.data ?? {}) as {
-    status?: string;
-    steps?: number;
-    model?: string;
-    error?: { code?: string; message?: string };
-  };
-  const tone = RUN_TONE[data.status as keyof typeof RUN_TONE] ?? 'plain';
+  const data = (message.data ?? {}) as EndOfRun,
+    failed = data.status === 'failed';
   return (
-    <div class="mark">
+    <div class={`mark ${failed ? 'bad-text' : ''}`}>
       <span>
-        <Badge tone={tone}>run {data.status ?? 'ended'}</Badge>
-        {data.error && <span class="soft"> {data.error.message ?? data.error.code}</span>}
+        <Icon name={failed ? 'warn' : 'stop'} size={16} />
+        <span dir="auto">{endWords(data)}</span>
       </span>
     </div>
   );

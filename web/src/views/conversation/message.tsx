@@ -21,7 +21,7 @@ export function MessageView({
   item: Extract<Item, { kind: 'message' }>;
   agent: string;
   delivery?: Delivery;
-  onRaw: (seq: number, id: string) => void;
+  onRaw?: (seq: number, id: string) => void;
   marked: boolean;
 }) {
   const { message, later, results, cont } = item,
@@ -40,6 +40,8 @@ export function MessageView({
     <article
       class={`message ${role} ${internal ? 'internal' : ''} ${cont ? 'cont' : ''} ${marked ? 'marked' : ''}`}
       aria-label={`${who}, ${at ? clock(at) : ''}`}
+      data-seq={message.seq}
+      tabIndex={-1}
     >
       {!cont && (
         <header>
@@ -125,15 +127,17 @@ export function MessageView({
             }
             label="Copy the text"
           />
-          <button
-            type="button"
-            class="ghost icon-only"
-            title="The raw line"
-            aria-label="Show the raw line"
-            onClick={() => onRaw(message.seq, message.id)}
-          >
-            <Icon name="more" size={16} />
-          </button>
+          {onRaw && (
+            <button
+              type="button"
+              class="ghost icon-only"
+              title="The raw line (J)"
+              aria-label="Show the raw line"
+              onClick={() => onRaw(message.seq, message.id)}
+            >
+              <Icon name="more" size={16} />
+            </button>
+          )}
         </span>
       </footer>
     </article>

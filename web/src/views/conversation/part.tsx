@@ -1,5 +1,6 @@
 // The parts of a message: text, thinking, a tool call with its result, an image, and what no view knows.
 import { useState } from 'preact/hooks';
+import { openThinking } from '../../state/folds';
 import { Markdown } from '../../ui/markdown';
 import type { Item } from './items';
 import type { Part } from '../../state/parts';
@@ -23,7 +24,7 @@ export function Text({ source }: { source: string }) {
 
 export function Thinking({ source, open }: { source: string; open?: boolean }) {
   return (
-    <details class="thinking" open={open}>
+    <details class="thinking" open={open || openThinking.value}>
       <summary>Thinking</summary>
       <div class="pre">{source}</div>
     </details>

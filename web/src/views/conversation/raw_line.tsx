@@ -31,7 +31,7 @@ export function RawLine({
   const link =
     location.origin + '/' + sessionHref(conversation.place, undefined, { topic: conversation.topic, at: seq });
   return (
-    <Dialog title={`Line ${seq} of the transcript`} onClose={onClose} wide>
+    <Dialog title={`Line ${seq} of the transcript`} onClose={onClose} look="wide">
       <p class="soft mono">{id}</p>
       {error ? <Trouble error={error} /> : line ? <Json value={line} label="The raw line" /> : <Loading />}
       <footer>

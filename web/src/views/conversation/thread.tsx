@@ -3,55 +3,29 @@
 import { useComputed } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { VList, type VListHandle } from 'virtua';
+import { useActions } from '../../state/actions';
 import type { Conversation } from '../../state/conversation';
 import { Icon } from '../../ui/icons';
 import { Empty, Loading, Trouble } from '../../ui/states';
+import { isInternal } from '../../state/parts';
 import { itemsOf, type Item } from './items';
 import { LiveRun } from './live_run';
-import { Mark } from './mark';
-import { MessageView } from './message';
 import { RawLine } from './raw_line';
-import { LooseResult } from './tool_call';
+import { Row } from './row';
 
 const SEEN_MS = 1000;
 
-function Row({
-  item,
-  conversation,
-  onRaw,
-  marked,
-}: {
-  item: Item;
-  conversation: Conversation;
-  onRaw: (seq: number, id: string) => void;
-  marked: number;
-}) {
-  if (item.kind === 'day')
-    return (
-      <div class="day" role="separator">
-        <span>{item.label}</span>
-      </div>
-    );
-  if (item.kind === 'mark') return <Mark message={item.message} />;
-  if (item.kind === 'result')
-    return (
-      <div class="message tool cont">
-        <div class="body">
-          {item.results.map((result, n) => (
-            <LooseResult key={n} result={result} />
-          ))}
-        </div>
-      </div>
-    );
-  return (
-    <MessageView
-      item={item}
-      agent={conversation.place.agent}
-      delivery={conversation.deliveries.value.get(item.message.id)}
-      onRaw={onRaw}
-      marked={marked === item.message.seq}
-    />
-  );
+// Whether a person begins a turn with it.
+const isTurn = (item: Item): item is Extract<Item, { kind: 'message' }> =>
+  item.kind === 'message' && item.message.role === 'user' && !isInternal(item.message);
+
+// Focuses what is drawn soon, when the list has come there.
+function focusSoon(selector: string, tries = 10) {
+  requestAnimationFrame(() => {
+    const found = document.querySelector<HTMLElement>(selector);
+    if (found) found.focus({ preventScroll: true });
+    else if (tries) focusSoon(selector, tries - 1);
+  });
 }
 
 export function Thread({ conversation, at }: { conversation: Conversation; at: number | null }) {
@@ -61,7 +35,7 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
     moved = useRef(0);
   const [raw, setRaw] = useState<{ seq: number; id: string } | null>(null),
     [away, setAway] = useState(false);
-  const items = useComputed(() => itemsOf(conversation.messages.value)).value;
+  const items = useComputed(() => itemsOf(conversation.messages.value, conversation.approvals.value)).value;
   const loading = conversation.loading.value,
     error = conversation.error.value,
     run = conversation.running.value;
@@ -101,8 +75,8 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
     let gone = false;
     void conversation.reach(at).then(found => {
       if (gone || !found) return;
-      const index = itemsOf(conversation.messages.value).findIndex(
-        item => item.kind !== 'day' && item.message.seq >= at,
+      const index = itemsOf(conversation.messages.value, conversation.approvals.peek()).findIndex(
+        item => 'message' in item && item.message.seq >= at,
       );
       requestAnimationFrame(() => {
         list.current?.scrollToIndex(Math.max(0, index) + 1, { align: 'center' });
@@ -131,6 +105,28 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
     atEnd();
     if (offset < 600 && !loading) void conversation.readOlder();
   };
+  // The message that has the focus, by its seq.
+  const focused = () => Number(document.activeElement?.closest<HTMLElement>('.thread [data-seq]')?.dataset.seq ?? NaN);
+  const turn = (by: number) => () => {
+    const handle = list.current,
+      now = focused();
+    if (!handle) return;
+    const turns = items.flatMap((item, index) => (isTurn(item) ? [{ seq: item.message.seq, index }] : []));
+    const top = handle.findItemIndex(handle.scrollOffset) - 1;
+    const passed = (one: (typeof turns)[number]) => (now >= 0 ? one.seq - now : one.index - top) * by > 0;
+    const next = by > 0 ? turns.find(passed) : turns.findLast(passed);
+    if (!next) return;
+    byHand();
+    follows.current = conversation.following = false;
+    handle.scrollToIndex(next.index + 1, { align: 'start' });
+    focusSoon(`.thread [data-seq="${next.seq}"]`);
+  };
+  const showRaw = () => {
+    const seq = focused(),
+      message = conversation.messages.value.find(one => one.seq === seq);
+    if (message) setRaw({ seq, id: message.id });
+  };
+  useActions({ turnBefore: turn(-1), turnAfter: turn(1), raw: showRaw });
   if (error && !items.length) return <Trouble error={error} again={() => void conversation.read()} />;
   if (loading) return <Loading lines={7} />;
   if (!items.length && !run)
@@ -147,8 +143,9 @@ export function Thread({ conversation, at }: { conversation: Conversation; at: n
       <Row
         key={item.id}
         item={item}
-        conversation={conversation}
-        marked={at ?? -1}
+        agent={conversation.place.agent}
+        delivery={item.kind === 'message' ? conversation.deliveries.value.get(item.message.id) : undefined}
+        marked={'message' in item && item.message.seq === at}
         onRaw={(seq, id) => setRaw({ seq, id })}
       />
     )),

@@ -1,4 +1,5 @@
 // A tool call with its result folded in.
+import { openTools } from '../../state/folds';
 import { text } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import type { Call, Result } from '../../state/parts';
@@ -55,7 +56,7 @@ function Line({ name, gist, state }: { name: string; gist: string; state: keyof 
 
 export function ToolCall({ call, result }: { call: Call; result?: Result }) {
   return (
-    <details class={`tool-call ${result?.isError ? 'bad' : ''}`}>
+    <details class={`tool-call ${result?.isError ? 'bad' : ''}`} open={openTools.value}>
       <Line
         name={call.name || 'tool'}
         gist={result?.isError ? result.body.slice(0, 160) : gist(call.args)}
@@ -79,7 +80,7 @@ export function ToolCall({ call, result }: { call: Call; result?: Result }) {
 
 export function LooseResult({ result }: { result: Result }) {
   return (
-    <details class={`tool-call ${result.isError ? 'bad' : ''}`}>
+    <details class={`tool-call ${result.isError ? 'bad' : ''}`} open={openTools.value}>
       <Line name={result.name || 'tool'} gist={result.body.slice(0, 160)} state={result.isError ? 'bad' : 'good'} />
       <div class="tool-body">
         <ResultBody result={result} />

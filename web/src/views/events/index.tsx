@@ -3,12 +3,13 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { VList, type VListHandle } from 'virtua';
 import { ask, type LiveEvent } from '../../api/client';
 import { gap, listen } from '../../live/hub';
+import { useActions } from '../../state/actions';
 import { route, setQuery } from '../../state/route';
 import { Copy, Head } from '../../ui/basics';
 import { Icon } from '../../ui/icons';
 import { Empty } from '../../ui/states';
 import { doing } from '../../ui/toast';
-import { useKeys } from '../../ui/use';
+import { Chips, Switch } from '../audit/switch';
 import { epoch } from './epoch';
 import { OneEvent } from './one_event';
 import { EventRow, fits, type Row } from './row';
@@ -45,7 +46,7 @@ export function EventsView() {
     });
   };
   useEffect(() => {
-    document.title = 'Events · sessiond';
+    document.title = 'Audit · sessiond';
     void resume(from);
   }, [from]);
   useEffect(
@@ -64,14 +65,18 @@ export function EventsView() {
     }
     setPaused(!paused);
   };
-  useKeys({ ' ': toggle });
-  const shown = filter ? rows.filter(event => fits(event, filter)) : rows;
+  useActions({ pause: toggle });
+  const { actor = '', key = '' } = Object.fromEntries(route.value.query);
+  const shown = rows.filter(
+    event => (!key || event.key === key) && (!actor || event.actor === actor) && (!filter || fits(event, filter)),
+  );
   useEffect(() => {
     if (!paused) list.current?.scrollToIndex(shown.length - 1, { align: 'end' });
   }, [shown.length, rows]);
   return (
     <section class="view" aria-label="Events">
-      <Head title="Events">
+      <Head title="Audit">
+        <Switch />
         <button type="button" aria-pressed={paused} onClick={toggle}>
           <Icon name={paused ? 'play' : 'pause'} size={16} />
           {paused ? `Resume${missed ? ` (${missed} more)` : ''}` : 'Pause'}
@@ -90,6 +95,7 @@ export function EventsView() {
           value={filter}
           onInput={event => setQuery({ filter: event.currentTarget.value })}
         />
+        <Chips names={['actor', 'key']} />
         <form
           class="row"
           onSubmit={event => {

@@ -9,7 +9,7 @@ import type { Row } from './row';
 export function OneEvent({ event, onClose }: { event: Row; onClose: () => void }) {
   const { n: _n, ...shown } = event;
   return (
-    <Dialog title={event.type} onClose={onClose} wide>
+    <Dialog title={event.type} onClose={onClose} look="wide">
       <p class="soft">
         {moment(event.time)}
         {event.actor && ` by ${event.actor}`}
@@ -23,7 +23,7 @@ export function OneEvent({ event, onClose }: { event: Row; onClose: () => void }
       <Json value={shown} label="The event" />
       <footer>
         {event.seq && (
-          <a class="button" href={hrefOf('events', [], { from: `${epoch.value}-${event.seq - 1}` })}>
+          <a class="button" href={hrefOf('audit', [], { view: 'events', from: `${epoch.value}-${event.seq - 1}` })}>
             Begin here
           </a>
         )}

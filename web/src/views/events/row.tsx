@@ -1,6 +1,6 @@
 // An event as a line of the stream.
 import type { LiveEvent } from '../../api/client';
-import { clock, moment, text } from '../../ui/format';
+import { clockExact, moment, text } from '../../ui/format';
 
 export type Row = LiveEvent & { n: number };
 
@@ -19,7 +19,7 @@ export function EventRow({ event, onOpen }: { event: Row; onOpen: () => void }) 
   return (
     <button type="button" class="event" onClick={onOpen}>
       <time class="soft num" title={moment(event.time)}>
-        {clock(event.time)}:{String(new Date(event.time).getSeconds()).padStart(2, '0')}
+        {clockExact(event.time)}
       </time>
       <span class="num soft seq">{event.seq ?? '–'}</span>
       <span class="type" data-family={family}>

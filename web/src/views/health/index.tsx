@@ -1,97 +1,108 @@
-// How the daemon is: readiness, the last minutes as charts, streams and locks.
+// How the daemon is: readiness in sentences, the last minutes as charts, locks and streams.
 import { useEffect } from 'preact/hooks';
-import type { Schemas } from '../../api/client';
-import { askRaw } from '../../api/client';
+import { route, setQuery } from '../../state/route';
 import { may, seesAll } from '../../state/who';
-import { Badge, Head } from '../../ui/basics';
-import { Loading } from '../../ui/states';
-import { useAsk, useTick } from '../../ui/use';
+import { Head } from '../../ui/basics';
+import { clock } from '../../ui/format';
+import { Loading, Trouble } from '../../ui/states';
+import { useAsk, useTick, type Asked } from '../../ui/use';
 import { Charts } from './charts';
+import { FileButtons } from './files';
+import { useHistory, type MetricsHistory } from './history';
 import { Locks } from './locks';
+import { Facts, Readiness } from './readiness';
+import type { Ready } from './remarks';
 import { Streams } from './streams';
 
-type Ready = Schemas['Ready'];
+const RANGES: Record<string, [name: string, ms: number]> = { '': ['15 min', 900_000], '1h': ['1 h', 3_600_000] };
 
-// Each thing that is not as it should be, in words.
-function complaints(ready: Ready): string[] {
-  const lists = ['reasons', 'degraded', 'damage', 'repairs'] as const;
-  const all = lists.flatMap(name => (ready[name] ?? []).map(one => `${name === 'reasons' ? '' : name + ': '}${one}`));
-  if (ready.failedDeliveries) all.push(`${ready.failedDeliveries} deliveries failed and wait under Work`);
-  if (ready.idempotencyTruncated) all.push('kept answers went before their time for want of space');
-  for (const agent of ready.unindexed ?? [])
-    all.push(`agent ${agent} has transcripts and no sessions.json: POST /v1/admin/reindex`);
-  if (ready.unwatched) all.push(`changes of other programs are seen late: ${ready.unwatched}`);
-  return all;
+function Ranges({ range }: { range: string }) {
+  return (
+    <div class="segments" role="group" aria-label="Time that the charts show">
+      {Object.entries(RANGES).map(([id, [name]]) => (
+        <button key={id} type="button" aria-pressed={range === id} onClick={() => setQuery({ range: id })}>
+          {name}
+        </button>
+      ))}
+    </div>
+  );
 }
 
-function Readiness({ ready }: { ready: Ready }) {
-  const wrong = complaints(ready),
-    check = ready.journalCheck;
+const Reach = ({ history, rangeMs }: { history: MetricsHistory; rangeMs: number }) => (
+  <>
+    {history.startedAt > Date.now() - rangeMs && `Since ${clock(history.startedAt)}, when the daemon started. `}
+    For more than an hour, let Prometheus read <code>/metrics</code>.
+  </>
+);
+
+function Maintained({ tick }: { tick: number }) {
   return (
-    <section class="card" aria-label="Readiness">
-      <p>
-        <Badge tone={ready.status === 'ready' ? (wrong.length ? 'warn' : 'good') : 'bad'}>{ready.status}</Badge>{' '}
-        <span class="soft">
-          {wrong.length ? 'with these remarks' : 'nothing to complain of'}; checkpoint {ready.checkpointLagMs} ms behind
-          the journal
-        </span>
-      </p>
-      {wrong.length > 0 && (
-        <ul class="lines">
-          {wrong.map(one => (
-            <li key={one} class="notice warn">
-              {one}
-            </li>
-          ))}
-        </ul>
-      )}
-      {!!ready.loading?.length && <p class="soft">Reading: {ready.loading.join(', ')}</p>}
-      {check && (
-        <p class="soft">
-          The journal is being checked: {check.segments} of {check.ofSegments} segments
-        </p>
-      )}
-    </section>
+    <div class="health-tables">
+      <Locks tick={tick} />
+      <Streams tick={tick} />
+    </div>
+  );
+}
+
+function State({ ready, history }: { ready: Asked<Ready>; history: MetricsHistory | null }) {
+  // 503 has the same body, with the reasons.
+  const body = ready.data ?? (ready.error as { body?: Ready } | null)?.body;
+  if (body?.reasons) return <Readiness ready={body} history={history} />;
+  return ready.error ? <Trouble error={ready.error} again={ready.again} /> : <Loading lines={2} />;
+}
+
+// For those who may read metrics: charts, the facts and what /readyz does not know.
+function Measured({ ready, range, tick }: { ready: Asked<Ready>; range: string; tick: number }) {
+  const { history, error, again } = useHistory(),
+    version = useAsk<{ version: string }>('/version').data?.version;
+  const rangeMs = RANGES[range]![1],
+    maintains = may('maintenance') && seesAll();
+  return (
+    <>
+      <Head title="Health" note={history && <Reach history={history} rangeMs={rangeMs} />}>
+        <Ranges range={range} />
+        {maintains && <FileButtons />}
+      </Head>
+      <div class="scroll pad health" tabIndex={0} role="region" aria-label="Readiness, charts, locks and streams">
+        <div class="summary">
+          <State ready={ready} history={history} />
+          {history && <Facts history={history} version={version} />}
+        </div>
+        {history ? (
+          <Charts history={history} rangeMs={rangeMs} />
+        ) : error ? (
+          <Trouble error={error} again={again} />
+        ) : (
+          <Loading />
+        )}
+        {maintains && <Maintained tick={tick} />}
+      </div>
+    </>
   );
 }
 
 export function HealthView() {
-  const tick = useTick(5000);
-  const ready = useAsk<Ready>('/readyz'),
-    version = useAsk<{ version: string }>('/version');
+  const tick = useTick(5000),
+    ready = useAsk<Ready>('/readyz');
   useEffect(() => {
     document.title = 'Health · sessiond';
   }, []);
   useEffect(() => {
     if (tick) ready.again();
   }, [tick]);
-  // 503 has the same body, with the reasons.
-  const body = ready.data ?? (ready.error as { body?: Ready } | null)?.body ?? null;
+  const range = route.value.query.get('range') === '1h' ? '1h' : '';
   return (
     <section class="view" aria-label="Health">
-      <Head title="Health">{version.data && <span class="soft">sessiond {version.data.version}</span>}</Head>
-      <div class="scroll pad" tabIndex={0} role="region" aria-label="Readiness, charts, streams and locks">
-        {body?.reasons ? (
-          <Readiness ready={body} />
-        ) : ready.error ? (
-          <p class="notice bad">The daemon does not answer.</p>
-        ) : (
-          <Loading lines={2} />
-        )}
-        {may('metrics') && seesAll() ? (
-          <Charts read={() => askRaw('/metrics').then(reply => reply.text())} />
-        ) : (
-          <p class="soft">Charts are for tokens that may read metrics of everything.</p>
-        )}
-        {may('maintenance') && seesAll() && (
-          <>
-            <h2>Event streams</h2>
-            <Streams tick={tick} />
-            <h2>Locks</h2>
-            <Locks tick={tick} />
-          </>
-        )}
-      </div>
+      {may('metrics') && seesAll() ? (
+        <Measured ready={ready} range={range} tick={tick} />
+      ) : (
+        <>
+          <Head title="Health" />
+          <div class="scroll pad health" tabIndex={0} role="region" aria-label="Readiness">
+            <State ready={ready} history={null} />
+          </div>
+        </>
+      )}
     </section>
   );
 }

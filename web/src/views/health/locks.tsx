@@ -1,22 +1,53 @@
 // Locks that are shared with foreign programs: who holds each, what waits, and taking one away.
+import { nameOfToken } from '../../state/token_names';
 import { useEffect } from 'preact/hooks';
 import { post, withQuery, type Schemas } from '../../api/client';
-import { Badge } from '../../ui/basics';
 import { confirm } from '../../ui/dialog';
-import { span } from '../../ui/format';
+import { lasted, span, visible } from '../../ui/format';
+import { Icon } from '../../ui/icons';
 import { Loading, Trouble } from '../../ui/states';
 import { doing } from '../../ui/toast';
 import { useAsk } from '../../ui/use';
 
 type Lock = Schemas['Lock'];
 
-function holderOf({ holder, lent }: Lock): string {
-  if (lent) return `lent to token ${lent.to}`;
-  if (!holder) return 'free';
-  return [holder.ours ? 'this daemon' : 'a foreign program', holder.pid && `pid ${holder.pid}`, holder.host, holder.why]
-    .filter(Boolean)
-    .join(', ');
+const isTranscript = (lock: Lock) => !/sessions\.json(\.lock)?$/.test(lock.path);
+
+// The holder with its process, for those who decide by it.
+const processOf = ({ holder }: Lock) =>
+  visible(
+    [holder?.pid && `process ${holder.pid}`, holder?.host && `on ${holder.host}`, holder?.why]
+      .filter(Boolean)
+      .join(', '),
+  );
+
+function Now({ lock }: { lock: Lock }) {
+  const { held, holder, lent } = lock;
+  if (lent)
+    return (
+      <>
+        lent to <span dir="auto">{visible(nameOfToken(lent.to))}</span>, {lasted(lent.expiresAt - Date.now())} left
+      </>
+    );
+  if (!held || !holder) return <span class="soft">free</span>;
+  if (holder.ours) return <>held by this daemon</>;
+  if (!holder.stale) return <>held by another program for {span(holder.ageMs)}</>;
+  return (
+    <span class="bad-text">
+      <Icon name="warn" size={14} /> held by a program that is gone
+    </span>
+  );
 }
+
+const Waiting = ({ waiting }: Pick<Lock, 'waiting'>) =>
+  waiting ? (
+    <span class="warn-text">
+      <Icon name="clock" size={14} /> {waiting.requests} {waiting.requests === 1 ? 'request' : 'requests'} for{' '}
+      {span(Date.now() - waiting.since)}, taken away in {lasted(waiting.evictInMs)}
+    </span>
+  ) : (
+    <span class="soft">–</span>
+  );
 
 export function Locks({ tick }: { tick: number }) {
   const { data, error, again } = useAsk<{ data: Lock[] }>('/v1/admin/locks');
@@ -24,14 +55,12 @@ export function Locks({ tick }: { tick: number }) {
     if (tick) again();
   }, [tick]);
   const evict = async (lock: Lock) => {
-    const transcript =
-      lock.path.endsWith('sessions.json.lock') || lock.path.endsWith('sessions.json') ? undefined : lock.path;
     if (
       await confirm(
         'Take the lock away',
         <>
           <p>
-            {holderOf(lock)} holds <code>{lock.path}</code>.
+            Another program ({processOf(lock)}) holds <code>{visible(lock.path)}</code>.
           </p>
           <p>
             If that program still writes, both write at once. The daemon refuses when the holder is not provably gone.
@@ -42,47 +71,70 @@ export function Locks({ tick }: { tick: number }) {
       )
     )
       await doing('Taken away', () =>
-        post(withQuery(`/v1/admin/locks/${encodeURIComponent(lock.agent)}/evict`, { transcript })),
+        post(
+          withQuery(`/v1/admin/locks/${encodeURIComponent(lock.agent)}/evict`, {
+            transcript: isTranscript(lock) ? lock.path : undefined,
+          }),
+        ),
       ).then(again);
   };
-  if (error) return <Trouble error={error} again={again} />;
-  if (!data) return <Loading lines={2} />;
-  if (!data.data.length) return <p class="soft">No lock is held or waited for.</p>;
   return (
-    <div class="table-wrap" tabIndex={0} role="region" aria-label="Locks">
-      <table>
-        <thead>
-          <tr>
-            {['Agent', 'File', 'Held by', 'Since', 'Waiting', ''].map(name => (
-              <th key={name} scope="col">
-                {name || <span class="sr-only">Action</span>}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {data.data.map(lock => (
-            <tr key={lock.path}>
-              <td>{lock.agent}</td>
-              <td class="mono">{lock.path}</td>
-              <td>
-                {holderOf(lock)} {lock.holder?.stale && <Badge tone="bad">stale</Badge>}
-              </td>
-              <td class="num">{lock.holder ? span(lock.holder.ageMs) : ''}</td>
-              <td class="num">
-                {lock.waiting ? `${lock.waiting.requests} requests, evicted in ${span(lock.waiting.evictInMs)}` : ''}
-              </td>
-              <td>
-                {lock.held && !lock.holder?.ours && (
-                  <button type="button" class="small danger" onClick={() => void evict(lock)}>
-                    Evict…
-                  </button>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <section aria-label="Locks">
+      <h2>
+        Locks <span class="soft small">of sessions.json</span>
+      </h2>
+      {error ? (
+        <Trouble error={error} again={again} />
+      ) : !data ? (
+        <Loading lines={2} />
+      ) : !data.data.length ? (
+        <p class="soft">No lock is held or waited for.</p>
+      ) : (
+        <div class="health-table" tabIndex={0} role="region" aria-label="Table of locks">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Agent</th>
+                <th scope="col">Now</th>
+                <th scope="col" class="right">
+                  Waiting
+                </th>
+                <th scope="col">
+                  <span class="sr-only">Action</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.data.map(lock => (
+                <tr key={lock.path}>
+                  <td>
+                    <span dir="auto">{visible(lock.agent)}</span>
+                    {isTranscript(lock) && <span class="soft small"> {visible(lock.path.split('/').at(-1)!)}</span>}
+                  </td>
+                  <td>
+                    <Now lock={lock} />
+                  </td>
+                  <td class="right">
+                    <Waiting waiting={lock.waiting} />
+                  </td>
+                  <td class="right">
+                    {lock.held && !lock.holder?.ours && (
+                      <button
+                        type="button"
+                        class="danger"
+                        aria-label={`Take the lock of ${lock.agent} away`}
+                        onClick={() => void evict(lock)}
+                      >
+                        Take…
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
   );
 }

@@ -1,27 +1,12 @@
-// A question that a run waits for: may this tool be used? Large enough to be answered with a thumb.
-import { Fragment } from 'preact';
-import { pathOf, post, type Approval } from '../../api/client';
-import { sessionHref } from '../../state/route';
-import { rowOf, titleOf } from '../../state/sessions';
-import { may, who } from '../../state/who';
-import { approvals, readWork } from '../../state/work';
-import { Channel } from '../../ui/basics';
-import { lasted, text, visible } from '../../ui/format';
+// A question that a run waits for, where it was asked: may this tool be used?
+import type { Approval } from '../../api/client';
+import { lasted, visible } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import { doing } from '../../ui/toast';
 import { useTick } from '../../ui/use';
+import { Answers, Arguments } from './approval_parts';
 
-export function ApprovalCard({ approval, placed }: { approval: Approval; placed?: boolean }) {
-  const answer = (decision: string, done: string) =>
-    doing(done, async () => {
-      await post(pathOf(approval, '/approvals/' + encodeURIComponent(approval.id)), { decision });
-      approvals.value = approvals.value.filter(one => one.id !== approval.id);
-      void readWork();
-    });
-  const row = rowOf(approval),
-    asked = approval.askedBy === who.value?.id;
-  const left = approval.deadline - Date.now(),
-    args = Object.entries(approval.args as Record<string, unknown>);
+export function ApprovalCard({ approval }: { approval: Approval }) {
+  const left = approval.deadline - Date.now();
   useTick(1000);
   return (
     <section class="approval" aria-label={`${approval.agent} asks to use ${approval.tool}`}>
@@ -35,41 +20,8 @@ export function ApprovalCard({ approval, placed }: { approval: Approval; placed?
         </span>
       </header>
       <div class="approval-body">
-        {placed && (
-          <p>
-            <a href={sessionHref(approval)}>{row ? titleOf(row) : approval.key.replace(/^agent:[^:]*:/, '')}</a>{' '}
-            <Channel name={text(row?.channel)} />
-          </p>
-        )}
-        {args.length > 0 ? (
-          <div class="arguments" tabIndex={0} role="region" aria-label="Arguments">
-            <dl>
-              {args.map(([name, value]) => (
-                <Fragment key={name}>
-                  <dt>{visible(name)}</dt>
-                  <dd dir="auto">{visible(typeof value === 'string' ? value : JSON.stringify(value, null, 2))}</dd>
-                </Fragment>
-              ))}
-            </dl>
-          </div>
-        ) : (
-          <p class="soft">It has no arguments.</p>
-        )}
-        {may('approve') && !asked ? (
-          <div class="answers">
-            <button type="button" class="primary" onClick={() => void answer('allow', 'Allowed')}>
-              Allow once
-            </button>
-            <button type="button" onClick={() => void answer('allow-session', 'Allowed in this session')}>
-              Allow {visible(approval.tool)} in this session
-            </button>
-            <button type="button" class="danger" onClick={() => void answer('deny', 'Denied')}>
-              Deny
-            </button>
-          </div>
-        ) : (
-          <p class="soft">{asked ? 'Your token asked: another one must answer.' : 'Your token may not answer it.'}</p>
-        )}
+        <Arguments approval={approval} />
+        <Answers approval={approval} />
       </div>
     </section>
   );

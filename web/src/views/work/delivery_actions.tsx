@@ -20,13 +20,25 @@ async function giveUp(delivery: Delivery): Promise<void> {
     void readWork();
 }
 
-export function DeliveryActions({ delivery, done }: { delivery: Delivery; done?: () => void }) {
+export function DeliveryActions({
+  delivery,
+  isHopeless,
+  done,
+}: {
+  delivery: Delivery;
+  isHopeless?: boolean; // another try is possible, but of no use
+  done?: () => void;
+}) {
   if (!may('maintenance') || isGivenUp(delivery)) return null;
   const failed = delivery.status === 'failed';
   return (
     <>
       {failed && (
-        <button type="button" class="primary small" onClick={() => void retry(delivery).then(done)}>
+        <button
+          type="button"
+          class={isHopeless ? 'small' : 'primary small'}
+          onClick={() => void retry(delivery).then(done)}
+        >
           Send again
         </button>
       )}

@@ -1,94 +1,108 @@
-// What waits for somebody, and what runs now.
-import { idOf, type Run } from '../../api/client';
-import { sessionHref } from '../../state/route';
-import { titleOf } from '../../state/sessions';
-import { may } from '../../state/who';
-import { approvals } from '../../state/work';
-import { Age, Badge, Channel, Head } from '../../ui/basics';
-import { text } from '../../ui/format';
-import { Empty } from '../../ui/states';
-import { useActive, type Active } from './active';
-import { ApprovalCard } from './approval_card';
-import { Deliveries } from './deliveries';
-import { RUN_TONES, stopRun } from './run_list';
+// What people asked, on its way to an answer: six counters, and below them each piece of work in order of need.
+import { useEffect } from 'preact/hooks';
+import { useActions } from '../../state/actions';
+import { go, hrefOf, route, setQuery } from '../../state/route';
+import { GROUPS, STAGES, type Item, type Stage } from '../../state/stages';
+import { Head } from '../../ui/basics';
+import { Empty, Loading, Trouble } from '../../ui/states';
+import { useTick } from '../../ui/use';
+import { Counters, STAGE_NAMES } from './counters';
+import { DeliveryPanel } from './delivery_panel';
+import { Runners } from './runners';
+import { useWork } from './use_work';
+import { WorkRow, workHref } from './work_row';
 
-function ActiveRow({ one }: { one: Active }) {
-  const { session, step, tool } = one,
-    place = { agent: text(session.agent), key: text(session.key) };
-  const active = session.activeRun as string | { runId?: string } | undefined,
-    runId = typeof active === 'string' ? active : text(active?.runId);
+const REMARKS: Partial<Record<Stage, string>> = {
+  failed: 'They stay until somebody sends them again or gives them up',
+  waiting: 'For a runner',
+  asking: 'A person must answer',
+  sent: 'Since midnight',
+};
+
+function Agents({ agents, chosen }: { agents: string[]; chosen: string | null }) {
+  if (agents.length < 2) return null;
   return (
-    <li class="card row">
-      <Badge tone={RUN_TONES[text(session.status) as Run['status']] ?? 'info'}>
-        {text(session.status) || 'running'}
-      </Badge>
-      <a class="grow cut" dir="auto" href={sessionHref(place)}>
-        {titleOf(session)}
-      </a>
-      <Channel name={text(session.channel)} />
-      <span class="soft">
-        {step > 0 && `step ${step}`}
-        {tool && (
-          <>
-            {' '}
-            · <code>{tool}</code>
-          </>
-        )}
-      </span>
-      <Age at={session.startedAt ?? session.updatedAt} />
-      {may('abort') && (
-        <button type="button" class="danger small" onClick={() => void stopRun(place, runId)}>
-          Stop
+    <div class="segments" role="group" aria-label="Agent">
+      {[null, ...agents].map(agent => (
+        <button key={agent} type="button" aria-pressed={chosen === agent} onClick={() => setQuery({ agent })}>
+          {agent ?? 'All agents'}
         </button>
-      )}
-    </li>
+      ))}
+    </div>
   );
 }
 
 export function WorkView() {
-  const { active, runners } = useActive();
+  const work = useWork(),
+    { parts, query } = route.value;
+  const stage = query.get('stage'),
+    agent = query.get('agent'),
+    open = parts[0] === 'd' ? (parts[1] ?? '') : '';
+  useTick(1000);
+  const step = (by: number) => () => {
+    const rows = [...document.querySelectorAll<HTMLElement>('.work-row > a')],
+      at = rows.indexOf(document.activeElement as HTMLElement);
+    rows[Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
+  };
+  useActions({ next: step(1), previous: step(-1) });
+  useEffect(() => {
+    document.title = 'Work · sessiond';
+  }, []);
+  const all = STAGES.flatMap(one => work.stages[one]);
+  const agents = [...new Set(all.map(item => item.place.agent))].sort();
+  const stages = agent
+    ? (Object.fromEntries(
+        STAGES.map(one => [one, work.stages[one].filter(item => item.place.agent === agent)]),
+      ) as Record<Stage, Item[]>)
+    : work.stages;
+  const groups = GROUPS.filter(one => (!stage || one === stage) && stages[one].length);
   return (
-    <section class="view" aria-label="Work">
-      <Head title="Work" />
-      <div class="scroll pad" tabIndex={0} role="region" aria-label="Approvals, runs and deliveries">
-        <h2>
-          Waiting for approval <span class="soft num">{approvals.value.length}</span>
-        </h2>
-        {!may('approve') ? (
-          <p class="soft">This token may not answer approvals.</p>
-        ) : approvals.value.length ? (
-          <div class="approvals">
-            {approvals.value.map(approval => (
-              <ApprovalCard key={approval.id} approval={approval} placed />
-            ))}
-          </div>
-        ) : (
-          <p class="soft">Nothing waits for an approval.</p>
-        )}
-        <h2>
-          Running now <span class="soft num">{active.length}</span>
-        </h2>
-        {active.length ? (
-          <ul class="cards">
-            {active.map(one => (
-              <ActiveRow key={idOf(one.session)} one={one} />
-            ))}
-          </ul>
-        ) : (
-          <Empty title="No run at work" icon="work" />
-        )}
-        {runners.length > 0 && (
-          <p class="soft facts">
-            Runners, and how long ago each asked for work:
-            {runners.map(one => (
-              <span key={one.runner}>
-                {one.runner} <Age at={one.lastAt} />
-              </span>
-            ))}
-          </p>
-        )}
-        <Deliveries />
+    <section class="view with-panel" aria-label="Work">
+      <div class="panel-content">
+        <Head title="Work">
+          <Agents agents={agents} chosen={agent} />
+        </Head>
+        <div class="scroll pad" tabIndex={0} role="region" aria-label="Runs, approvals and deliveries">
+          <Counters work={work} stages={stages} />
+          {work.error ? (
+            <Trouble error={work.error} again={work.again} />
+          ) : work.loading && !all.length ? (
+            <Loading lines={6} />
+          ) : (
+            groups.map(one => (
+              <section key={one} class="work-group" aria-label={STAGE_NAMES[one]}>
+                <h2>
+                  {STAGE_NAMES[one]} <span class="soft num">{stages[one].length}</span>
+                  <span class="soft remark">{REMARKS[one]}</span>
+                </h2>
+                <ul>
+                  {stages[one].map(item => (
+                    <WorkRow
+                      key={item.id}
+                      item={item}
+                      doing={work.doing.get(item.id)}
+                      href={workHref(item, stage, agent)}
+                      isOpen={item.id === open}
+                    />
+                  ))}
+                </ul>
+              </section>
+            ))
+          )}
+          {!work.loading && !work.error && !groups.length && (
+            <Empty
+              title={
+                stage ? `Nothing is ${STAGE_NAMES[stage as Stage]?.toLowerCase() ?? 'there'}` : 'Nothing is on its way'
+              }
+              icon="work"
+            >
+              A question appears here when it is asked, and stays until its answer is sent.
+            </Empty>
+          )}
+          <Runners />
+        </div>
       </div>
+      {open && <DeliveryPanel key={open} id={open} onClose={() => go(hrefOf('work', [], { stage, agent }))} />}
     </section>
   );
 }

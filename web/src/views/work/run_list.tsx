@@ -8,7 +8,7 @@ import { Empty, Loading, Trouble } from '../../ui/states';
 import { doing } from '../../ui/toast';
 import { useAsk } from '../../ui/use';
 
-export const RUN_TONES: Record<string, Tone> = {
+const RUN_TONES: Record<string, Tone> = {
   done: 'good',
   failed: 'bad',
   running: 'info',

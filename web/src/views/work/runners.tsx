@@ -1,0 +1,21 @@
+// The runners that have asked for work since the daemon started, and when each asked last.
+import { Age } from '../../ui/basics';
+import { useAsk } from '../../ui/use';
+
+export function Runners() {
+  const { data } = useAsk<{ data: { runner: string; lastAt: number }[] }>(
+    '/v1/runners',
+    event => event.type === 'run.started',
+  );
+  if (!data?.data.length) return null;
+  return (
+    <p class="soft facts runners">
+      Runners, and how long ago each took a run:
+      {data.data.map(one => (
+        <span key={one.runner}>
+          {one.runner} <Age at={one.lastAt} />
+        </span>
+      ))}
+    </p>
+  );
+}

@@ -35,13 +35,16 @@ bool is_logged_refused_only(const http::Router::Route& route) {
   return route.pattern.ends_with("/typing") || route.pattern.ends_with("/deltas") || route.pattern == "/mcp";
 }
 
-void write_params(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request,
+// Returns whether the session is named as it is: of one that is not, nothing else is told either.
+bool write_params(json::ObjectWriter& out, const http::Router::Route& route, const http::Request& request,
                   const AuditLog::NameSession& name) {
   std::string_view agent;
+  bool is_plain = true;
   for (std::size_t i = 0; i < std::min(route.params.size(), request.params.size()); ++i) {
     const std::string& value = request.params[i];
     if (route.params[i] == "agent") agent = value;
     const auto hidden = route.params[i] == "key" ? name(agent, value) : std::nullopt;
+    is_plain = is_plain && !hidden;
     if (hidden)
       out.string(route.params[i], *hidden);
     else if (policy::find_secret(value))
@@ -49,6 +52,7 @@ void write_params(json::ObjectWriter& out, const http::Router::Route& route, con
     else
       out.string(route.params[i], value);
   }
+  return is_plain;
 }
 
 // Names the session of an inbound message as its answer does.
@@ -75,7 +79,9 @@ void append_line(std::string& lines, const http::Request& request, const http::R
   out.string("method", request.method);
   if (route != nullptr) {
     out.string("route", route->pattern);
-    write_params(out, *route, request, name);
+    if (write_params(out, *route, request, name) && !request.person.empty())
+      out.string("person", policy::without_secrets(request.person));
+    if (request.is_dry_run) out.boolean("dryRun", true);
   }
   out.integer("status", response.status);
   if (response.status >= 400) {

@@ -1,5 +1,6 @@
 // The audit log: JSONL, one line for every write and every refusal. A line has the time, the token, the peer, the
-// route, the session and its rev, and the status; never a body, a query or a secret. An ephemeral session, of which
+// route, the session and its rev, the person in whose name a token speaks, whether it was a dry run, and the status;
+// never anything else of a body, a query or a secret. An ephemeral session, of which
 // nothing is to be on disk, is named by a hash. Lines are collected for 200 ms and
 // appended by a disk thread. At audit.maxBytes the file is renamed to <path>.1, and so on up to .4. The audit log is
 // not durable: a kill -9 loses the lines of the last moment. The journal has those writes too, with their actor.

@@ -52,6 +52,7 @@ HandlerResult outbound(Api& api, http::Request& request) {
   decide::Outbound& command = asked.command;
   if (command.takes_over && !request.principal.may(auth::Permission::takeover))
     co_return fail(Code::forbidden, "this token may not take over; it needs the permission takeover");
+  if (command.takes_over) request.person = command.name;
   command.target = path.target;
   command.instance = request.path;
   command.request_id = request.request_id;

@@ -420,6 +420,7 @@ HandlerResult repair(Api& api, http::Request& request) {
   CO_TRY(auto fields, co_await body_fields(api, request, Body::optional));
   const bool dry_run = fields.boolean("dryRun").value_or(false);
   CO_TRY(fields.done());
+  request.is_dry_run = dry_run;
   co_return co_await commit(api, request, path.agent,
                             decide::RepairSession{.target = path.target, .topic = topic, .dry_run = dry_run},
                             co_await requester_of(api, request));

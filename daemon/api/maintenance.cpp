@@ -49,6 +49,7 @@ HandlerResult maintain(Api& api, http::Request& request) {
   if (const auto age = fields.integer("olderThanMs")) limits.prune_after_ms = age;
   if (const auto most = fields.integer("maxDiskBytes")) limits.max_disk_bytes = static_cast<std::uint64_t>(*most);
   CO_TRY(fields.done());
+  request.is_dry_run = dry_run;
   auto agents = co_await api.ledger.agent_ids();
   std::erase_if(agents, [&](const std::string& agent) {
     return !request.principal.sees_whole_agent(agent) || (named && store::normalize_agent_id(*named) != agent);

@@ -21,6 +21,7 @@ HandlerResult take_over(Api& api, http::Request& request) {
   command.stop = fields.boolean("stop").value_or(false);
   command.force = fields.boolean("force").value_or(false);
   CO_TRY(fields.done());
+  request.person = command.name;
   co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 
@@ -35,6 +36,7 @@ HandlerResult hand_back(Api& api, http::Request& request) {
   command.force = fields.boolean("force").value_or(false);
   command.dry_run = fields.boolean("dryRun").value_or(false);
   CO_TRY(fields.done());
+  request.is_dry_run = command.dry_run;
   co_return co_await commit(api, request, path.agent, std::move(command), co_await requester_of(api, request));
 }
 

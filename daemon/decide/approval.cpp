@@ -42,9 +42,16 @@ void put_members(json::ObjectWriter& out, const Approval& approval) {
   if (approval.topic) out.string("topic", *approval.topic);
   out.integer("askedAt", approval.asked_at);
   out.integer("deadline", approval.deadline);
+  if (approval.resolved_at != 0) out.integer("resolvedAt", approval.resolved_at);
 }
 
 }  // namespace
+
+void Approval::resolve(bool allow, std::string_view how, std::int64_t now) {
+  decision = allow ? "allow" : "deny";
+  source = how;
+  resolved_at = now;
+}
 
 std::string approval_json(std::string_view agent, std::string_view key, const Approval& approval) {
   json::ObjectWriter out;
@@ -81,6 +88,7 @@ Approval read_approval(std::string_view stored) {
           .topic = members.string_at("topic"),
           .asked_at = number("askedAt"),
           .deadline = number("deadline"),
+          .resolved_at = number("resolvedAt"),
           .age_deadline = number("ageDeadline")};
 }
 

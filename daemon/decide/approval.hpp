@@ -25,9 +25,12 @@ struct Approval {
       address{};  // raw JSON object {channel,to,accountId?,threadId?}: where the run's answer goes; empty: nowhere
   std::optional<std::string> topic{};       // of the run
   std::int64_t asked_at = 0, deadline = 0;  // ms since the epoch
+  std::int64_t resolved_at = 0;             // the same; 0: it is open, or a version before did not keep it
   std::int64_t age_deadline = 0;            // the deadline by the clock of ages (store/journal/age_clock.hpp)
 
   bool is_open() const { return decision.empty(); }
+  // Decides it. `how`: the source.
+  void resolve(bool allow, std::string_view how, std::int64_t now);
 };
 
 // The approval as the API shows it.

@@ -38,10 +38,9 @@ Result<const Approval*> asked_before(const SessionRuns& runs, const AskApproval&
 }
 
 // Decides what needs no person; leaves the approval open otherwise.
-void rule(Approval& approval, const AskApproval& command, const Session& session, const Rules& rules) {
+void rule(Approval& approval, const AskApproval& command, const Session& session, const Context& context) {
   if (command.hooks.verdict && command.hooks.verdict->blocked) {
-    approval.decision = "deny";
-    approval.source = "hook";
+    approval.resolve(false, "hook", context.now);
     approval.reason = command.hooks.verdict->reason;
     return;
   }
@@ -50,11 +49,9 @@ void rule(Approval& approval, const AskApproval& command, const Session& session
   const runs::Ruling ruling = runs::rule_on(
       {.tool = command.tool, .args = command.args, .guardrails = guardrails, .allowed_tools = allowed_tools});
   if (ruling.answer != runs::Answer::ask) {
-    approval.decision = ruling.answer == runs::Answer::allow ? "allow" : "deny";
-    approval.source = runs::name(ruling.source);
-  } else if (rules.runs.require_approver && !command.can_be_seen) {
-    approval.decision = "deny";
-    approval.source = "default";
+    approval.resolve(ruling.answer == runs::Answer::allow, runs::name(ruling.source), context.now);
+  } else if (context.rules->runs.require_approver && !command.can_be_seen) {
+    approval.resolve(false, "default", context.now);
   }
 }
 
@@ -98,7 +95,7 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
                     .asked_at = context.now,
                     .deadline = context.now + timeout,
                     .age_deadline = command.age_now + timeout};
-  rule(approval, command, session, *context.rules);
+  rule(approval, command, session, context);
   if (approval.is_open() && runs.approvals.open() >= ApprovalList::most_open)
     return fail(Code::too_many_requests,
                 fmt::format("the run has {} open approvals; wait until one is decided", ApprovalList::most_open));
@@ -122,8 +119,7 @@ Result<Decision> decide(const AgentState& state, const AnswerApproval& command, 
   if (runs->active && runs->active->token == context.actor)
     return fail(Code::forbidden, "the token that asked may not answer; use another token");
   Approval approval = *found;
-  approval.decision = command.allow ? "allow" : "deny";
-  approval.source = "answer";
+  approval.resolve(command.allow, "answer", context.now);
   approval.by = context.actor;
   approval.reason = command.reason;
   json::Edit edit;
@@ -149,8 +145,7 @@ Result<Decision> decide(const AgentState& state, const ExpireApproval& command, 
   const Approval* found = runs == nullptr ? nullptr : runs->approvals.find(command.id);
   if (found == nullptr || !found->is_open()) return std::move(builder.out);
   Approval approval = *found;
-  approval.decision = "deny";
-  approval.source = "default";
+  approval.resolve(false, "default", context.now);
   emit_resolved(builder, *session, approval, topic_of_run(*runs));
   return std::move(builder.out);
 }

@@ -336,7 +336,10 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
     return std::move(builder.out);
   }
   Run run = *runs->active;
-  if (run.status == RunStatus::running) stop_run(builder, session, run, command.reason);
+  if (run.status == RunStatus::running) {
+    run.stopped_by = context.actor;
+    stop_run(builder, session, run, command.reason);
+  }
   answer_run(builder, session, run, {.status = 202});
   return std::move(builder.out);
 }

@@ -39,6 +39,7 @@ void put_common(json::ObjectWriter& out, const Run& run) {
   put("instructions", run.instructions);
   if (run.max_steps) out.integer("maxSteps", *run.max_steps);
   put("stopReason", run.stop_reason);
+  put("stoppedBy", run.stopped_by);
   if (!run.error.empty()) out.raw("error", run.error);
   put("responseEntryId", run.response_entry);  // before the text: RunBook looks for it
   put("response", run.response);
@@ -210,6 +211,7 @@ Run read_run(const json::Index& members) {
   run.origin = static_cast<runs::Origin>(std::clamp<std::int64_t>(number("origin"), 0, 3));
   run.collects = flag("collects");
   run.stop_reason = text("stopReason");
+  run.stopped_by = text("stoppedBy");
   run.error = raw("error");
   run.deliveries = raw("deliveries");
   run.response_entry = text("responseEntryId");

@@ -63,6 +63,7 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   std::vector<std::string> deleted{};       // of these, while the run is active: a retry goes without them
   std::string reply_to{};                   // raw JSON object; empty: none
   std::string additional_context{};         // what hooks said at its start
+  std::string stopped_by{};                 // the token that asked it to stop; empty: none did
   bool superseded = false;  // a person speaks in its place: what it ends with is stored, and never delivered
   bool is_settled = false;  // its inputs do not wait again: something that it wrote went out, or somebody stopped it
 

@@ -388,6 +388,8 @@ void RunBook::apply(const journal::Event& event, ToldRun* told) {
         if (const Run aborting = run(); aborting.superseded) {
           runs.active->superseded = true;
           runs.active->is_settled = aborting.is_settled;
+        } else {
+          runs.active->stopped_by = aborting.stopped_by;
         }
         break;
       case EventType::run_progress:

@@ -65,6 +65,7 @@ transcripts::NewEntry record_of(const Run& run, const std::string& usage, bool r
   data.integer("startedAt", run.started_at);
   data.integer("endedAt", run.ended_at);
   if (!run.stop_reason.empty()) data.string("stopReason", run.stop_reason);
+  if (!run.stopped_by.empty()) data.string("stoppedBy", run.stopped_by);
   if (!run.error.empty()) data.raw("error", run.error);
   if (!usage.empty()) data.raw("usage", usage);
   if (retried) data.boolean("retried", true);
@@ -113,8 +114,7 @@ void erase_queued(std::vector<Steered>& steered, const SessionRuns& runs) {
 void end_approvals(DecisionBuilder& builder, const Session& session, const Run& run) {
   for (Approval approval : builder.state().runs.find(session.key())->approvals.all()) {
     if (!approval.is_open()) continue;
-    approval.decision = "deny";
-    approval.source = "run_ended";
+    approval.resolve(false, "run_ended", builder.context().now);
     emit_resolved(builder, session, approval, run.topic);
   }
 }
@@ -201,6 +201,7 @@ std::optional<Run> again_of(const DecisionBuilder& builder, const Run& run) {
   again.in_step = again.superseded = again.is_settled = false;
   again.runner.clear();
   again.token.clear();
+  again.stopped_by.clear();
   if (again.model_source != "run") again.model.clear(), again.provider.clear();
   again.model_source.clear();
   again.collects = false;

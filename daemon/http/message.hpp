@@ -49,6 +49,10 @@ struct Request {
   std::string_view pattern;         // of the route, "/v1/agents/{agent}"; set by the router
   std::vector<std::string> params;  // decoded values of the pattern's {…}, in order; the audit log names them
 
+  // Set by the handler, for the audit log:
+  bool is_dry_run = false;  // it asked what would change, and changed nothing
+  std::string person{};     // in whose name the token speaks; "": in none
+
   // Set for a request from the network:
   bool counted = false;  // limits.requestsPerSecond has counted it: once, however often it is authenticated
   std::function<bool(std::string_view token)> has_room{};  // in limits.bytesPerToken

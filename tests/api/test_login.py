@@ -198,6 +198,20 @@ class Audit(Case):
         self.say(key, "x")
         self.assertIn(key, [line.get("key") for line in self.lines(10)])
 
+    def test_a_line_says_in_whose_name_and_whether_it_was_a_dry_run(self):
+        api = self.spawn().client()
+        key, hidden = (f"agent:main:slack:direct:{uid()}" for _ in range(2))
+        self.new(key, api=api)
+        self.ok(api.post("/v1/agents/main/sessions", {"key": hidden, "ephemeral": True}), 201)
+        for each in (key, hidden):
+            self.ok(api.post(S(each, "main", "takeover"), {"name": "Hanne"}), 200)
+        self.ok(api.post(S(key, "main", "handback"), {"dryRun": True}), 200)
+        self.ok(api.post(S(key, "main", "handback"), {}), 200)
+        self.ok(api.post("/v1/admin/maintenance", {}), 200)
+        lines = self.ok(api.get("/v1/admin/audit?limit=5"))["data"]
+        told = [(line["route"].split("/")[-1], line.get("person"), line.get("dryRun")) for line in lines]
+        self.assertEqual(told, [("takeover", "Hanne", None), ("takeover", None, None), ("handback", None, True), ("handback", None, None), ("maintenance", None, True)])
+
     def test_every_write_and_refusal_and_nothing_that_was_said(self):
         key = f"agent:main:slack:channel:{uid()}"
         self.ok(self.api.post("/v1/agents/main/sessions", {"key": key}), 201)

@@ -121,6 +121,21 @@ class Runs(RunsCase):
             self.assertEqual(self.texts(key, query="view=chat&order=asc"), ["a long story", "Once upon", "go on", " a time"])
         self.finish(self.start(key), outcome="interrupted", status=422)
 
+    def test_a_run_that_was_stopped_says_by_whom(self):
+        daemon = self.spawn()
+        api, person = daemon.client(), daemon.client(daemon.token("operator"))
+        me = self.ok(person.get("/v1/whoami"), 200)["id"]
+        key = self.new(api=api)["key"]
+        run = self.start(key, "a long story", api=api)
+        self.ok(person.post(S(key, "main", "abort"), {}), 202)
+        daemon.restart(kill=True)
+        self.assertEqual(self.run_of(key, api=api)["stoppedBy"], me)
+        self.assertEqual(self.finish(run, outcome="interrupted", api=api)["stoppedBy"], me)
+        [record] = [entry for entry in self.messages(key, api=api, query="types=custom") if entry["customType"] == "sessiond.run"]
+        self.assertEqual(record["data"]["stoppedBy"], me)
+        again = self.start(key, "go on", api=api)
+        self.assertNotIn("stoppedBy", self.finish(again, api=api))
+
     def test_a_silent_run_ends_at_its_idle_timeout(self):
         key = self.make()
         run = self.start(key, idleTimeoutMs=300)

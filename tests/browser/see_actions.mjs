@@ -29,7 +29,7 @@ export default async function (t) {
   await said('Denied');
   await sheet.getByText(/^Denied by/).waitFor();
   await page.keyboard.press('Escape');
-  await page.locator('.thread .approval-line', { hasText: /kubectl, asked at .*: Denied by you/ }).waitFor();
+  await page.locator('.thread .approval-line', { hasText: /kubectl Denied by you/ }).waitFor();
   await t.go(page, '#/work');
   await page.locator('.counter.asking', { hasText: 'none' }).waitFor();
   await page.locator('.work-row', { hasText: '#eng-platform' }).getByRole('button', { name: 'Stop' }).click();

@@ -20,7 +20,8 @@ export default async function (t) {
   // A name that turns the direction of what stands behind it is written out.
   const operator = await t.token('operator', { note: 'hanne-desk' }),
     viewer = await t.token('viewer', { note: 'feed\u202eevil' });
-  t.assert.equal(await as(operator, 'POST', t.S(key, '/takeover'), { forMs: 60_000 }), 200);
+  t.assert.equal(await as(operator, 'POST', t.S(key, '/takeover'), { forMs: 60_000, name: 'Hanne' }), 200);
+  t.assert.equal(await as(operator, 'POST', t.S(key, '/handback'), { dryRun: true }), 200);
   t.assert.equal(await as(operator, 'POST', t.S(key, '/handback'), {}), 200);
   t.assert.equal(await as(viewer, 'POST', t.S(key, '/reset'), {}), 403);
   t.assert.equal(await as(viewer, 'GET', '/v1/admin/config'), 403);
@@ -40,13 +41,13 @@ export default async function (t) {
   await page.getByRole('searchbox', { name: 'Filter events' }).waitFor();
   t.assert.deepEqual(await query(), { view: 'events', filter: 'zzz' });
   await t.go(page, '#/admin/audit');
-  await row('hanne-desk', 'Took over a conversation').waitFor();
+  await row('hanne-desk', 'Took over a conversation as Hanne').waitFor();
   t.assert.deepEqual(await query(), { view: 'requests' });
   await page.locator('.rail [aria-current=page]', { hasText: 'Audit' }).waitFor();
 
   // Sentences, where, and the outcome; wrong tokens are one line.
-  await row('hanne-desk', 'Asked for a hand-back').getByText('Audited, main').waitFor();
-  await row('hanne-desk', 'Asked for a hand-back').getByText('200').waitFor();
+  await row('hanne-desk', 'Handed back a conversation').getByText('Audited, main').waitFor();
+  await row('hanne-desk', 'Asked what it would do to hand back a conversation').getByText('200').waitFor();
   await row('feed\\u202eevil', 'Tried to begin a session anew').getByText('403 forbidden').waitFor();
   await row('feed\\u202eevil', 'Tried to read the config').waitFor();
   await row('127.0.0.1', /Tried \d+ times without a valid token/)

@@ -93,6 +93,12 @@ export default async function (t) {
     entries: [{ role: 'assistant', text: 'It comes on Friday.' }],
   });
   await rows('Sending').getByText('It comes on Friday.').waitFor();
+  await t.go(page, '#/sessions/main/agent:main:chat:direct:way');
+  await page
+    .locator('.thread .message', { hasText: 'It comes on Friday.' })
+    .locator('footer', { hasText: /\d s · 1 step/ })
+    .waitFor();
+  await t.go(page, '#/work');
   const claim = async () => (await t.api('POST', '/v1/deliveries/claim', { channel: 'chat', waitMs: 5000 })).data[0];
   const nack = (delivery, error, more) =>
     t.api('POST', `/v1/deliveries/${delivery.deliveryId}/nack`, { attempt: delivery.attempt, error, ...more });

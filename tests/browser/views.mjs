@@ -20,6 +20,7 @@ export const VIEWS = {
   refusals: '#/audit?only=1',
   events: '#/audit?view=events',
   tokens: '#/admin/tokens',
+  hooks: '#/admin/hooks',
   maintenance: '#/admin/maintenance',
   configuration: '#/admin/configuration',
 };

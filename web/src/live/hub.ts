@@ -1,4 +1,5 @@
 // A tab's end of the browser's one event stream: the connection's state as signals, and who listens to events.
+import { learnClock } from '../ui/format';
 import { signal } from '@preact/signals';
 import type { LiveEvent } from '../api/client';
 import { lead } from './leader';
@@ -38,6 +39,7 @@ function take(told: Told) {
     resync.value++;
   } else {
     const events = told.events.map(text => JSON.parse(text) as LiveEvent);
+    learnClock(events[events.length - 1]!.time);
     lag.value = Math.max(0, Date.now() - events[events.length - 1]!.time);
     for (const listen of listeners) listen(events);
   }

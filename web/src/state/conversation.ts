@@ -1,14 +1,16 @@
 // One open conversation: the newest page at once, older ones on scrolling up, what happens while it is open.
+import { daemonNow } from '../ui/format';
 import { signal } from '@preact/signals';
 import {
-  ask,
-  pathOf,
-  Refusal,
   type Approval,
+  ask,
   type Delivery,
   type LiveEvent,
   type Message,
+  pathOf,
   type Place,
+  Refusal,
+  type Run,
   type Schemas,
 } from '../api/client';
 import { listen, resync, restored, seqOf } from '../live/hub';
@@ -130,8 +132,12 @@ export class Conversation {
 
   private async readRun() {
     if (this.archive) return;
-    const run = await ask<Schemas['Run']>(pathOf(this.place, '/runs/active')).catch(() => null);
-    if (run && !this.running.value && (run.topic ?? '') === this.topic) this.running.value = runningOf(run);
+    const before = this.running.value;
+    const run = await ask<Run>(pathOf(this.place, '/runs/active')).catch((error: unknown) =>
+      error instanceof Refusal && error.status === 404 ? null : before,
+    );
+    if (this.running.value !== before) return; // an event has told more
+    if (run && run !== before && ((run as Run).topic ?? '') === this.topic) this.running.value = runningOf(run as Run);
     if (!run) this.running.value = null;
   }
 
@@ -212,7 +218,7 @@ export class Conversation {
       if (this.running.value && (data.message as Message).role === 'assistant')
         this.running.value = { ...this.running.value, text: '', reasoning: '' };
     }
-    if (type === 'session.typing') this.typing.value = Date.now() + 6000;
+    if (type === 'session.typing') this.typing.value = daemonNow() + 6000;
     const now = this.running.value,
       next = runningAfter(now, event);
     if (next !== now) this.running.value = next;

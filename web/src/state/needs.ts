@@ -5,7 +5,7 @@ import { idOf, type Approval, type Delivery, type Session } from '../api/client'
 import { now, text, visible } from '../ui/format';
 import { filters, isRunning, list, rowWith } from './sessions';
 import { isMine, takeoverOf } from './takeover';
-import { approvals, failed, queued } from './work';
+import { answerable, failed, queued } from './work';
 
 export interface Need {
   rank: number; // the lowest stands first
@@ -20,7 +20,7 @@ export interface Group {
   sessions: Session[];
 }
 
-const UNCLAIMED_MS = 30_000; // a run that waits so long is taken by nobody
+export const UNCLAIMED_MS = 30_000; // a run that waits so long is taken by nobody
 export const RECENT_MS = 24 * 3_600_000; // a run that failed before is history
 
 const firstOf = <T extends { agent: string; key: string }>(all: readonly T[]) => {
@@ -28,7 +28,7 @@ const firstOf = <T extends { agent: string; key: string }>(all: readonly T[]) =>
   for (const one of all) if (!map.has(idOf(one))) map.set(idOf(one), one);
   return map;
 };
-const asked = computed(() => firstOf<Approval>(approvals.value)),
+const asked = computed(() => firstOf<Approval>(answerable.value)),
   undelivered = computed(() => firstOf<Delivery>(failed.value));
 
 const openedAt = (session: Session) => (Array.isArray(session.needs) ? Number(session.needs[0]?.since) || 0 : 0);

@@ -1,6 +1,6 @@
 // What the agent of a conversation is doing now, as the events of its run tell it.
 import type { LiveEvent, Run, Schemas } from '../api/client';
-import { text } from '../ui/format';
+import { daemonNow, text } from '../ui/format';
 
 export interface Running {
   runId: string;
@@ -23,20 +23,37 @@ const begun = (runId: string, since: number): Running => ({
   seen: since,
 });
 export const runningOf = (run: Run): Running => ({
-  ...begun(run.runId, run.startedAt ?? Date.now()),
+  ...begun(run.runId, run.startedAt ?? daemonNow()),
   step: run.steps,
-  seen: Date.now(),
+  seen: daemonNow(),
   replyTo: run.replyTo,
 });
+
+// How long the tools took whose end the page has seen, by their calls. Transcripts do not say it.
+const toolTimes = new Map<string, { ms: number; until: number }>();
+const SAME_MS = 60_000; // the same id may come again in another run
+
+// `at`: when its result was stored.
+export function timeOfTool(callId: string, at: number): number | undefined {
+  const found = toolTimes.get(callId);
+  return found && Math.abs(at - found.until) < SAME_MS ? found.ms : undefined;
+}
+const MOST_TIMES = 5000;
+
+function noteTime(tool: Running['tools'][number] | undefined, until: number) {
+  if (!tool || until < tool.since) return;
+  if (toolTimes.size >= MOST_TIMES) toolTimes.clear();
+  toolTimes.set(tool.callId, { ms: until - tool.since, until });
+}
 
 // What it does after an event. Null: nothing.
 export function runningAfter(now: Running | null, { type, data, time }: LiveEvent): Running | null {
   const runId = text(data.runId);
   if (type === 'run.started')
     return { ...begun(runId, time), replyTo: (data.replyTo as Run['replyTo'] | null) ?? undefined };
-  if (type === 'run.finished') return null;
+  if (type === 'run.finished') return now && now.runId !== runId ? now : null; // else a waiting run has ended
   if (!now) return type === 'text.delta' ? { ...begun(runId, time), text: text(data.text) } : null;
-  const seen = time || Date.now();
+  const seen = time || daemonNow();
   switch (type) {
     case 'text.delta':
       return { ...now, seen, text: now.text + text(data.text) };
@@ -53,6 +70,10 @@ export function runningAfter(now: Running | null, { type, data, time }: LiveEven
         tools: [...now.tools, { callId: text(data.callId), tool: text(data.tool), args: data.args, since: time }],
       };
     case 'tool.finished':
+      noteTime(
+        now.tools.find(tool => tool.callId === text(data.callId)),
+        time,
+      );
       return { ...now, seen, tools: now.tools.filter(tool => tool.callId !== text(data.callId)) };
     default:
       return now;

@@ -19,8 +19,23 @@ type Delivered = Extract<Item, { delivery: Delivery }>;
 export const isDelivery = (item: Item): item is Delivered => 'delivery' in item;
 
 const placeOf = ({ agent, key }: Place): Place => ({ agent, key });
-const to = (delivery: Delivery) =>
-  JSON.stringify([delivery.key, delivery.channel, delivery.accountId, delivery.to, delivery.threadId]);
+// Whom a delivery goes to, as one conversation has it: there messages are sent in order.
+export const receiverOf = ({ agent, key, channel, accountId, to, threadId }: Delivery) =>
+  JSON.stringify([agent, key, channel, accountId, to, threadId]);
+// A delivery that was read twice, in two states, is as it was later.
+const ORDER: Delivery['status'][] = ['pending', 'leased', 'failed', 'sent'];
+function latest(deliveries: readonly Delivery[]): Delivery[] {
+  const all = new Map<string, Delivery>();
+  for (const one of deliveries) {
+    const known = all.get(one.deliveryId);
+    const isLater =
+      !known ||
+      one.attempt > known.attempt ||
+      (one.attempt === known.attempt && ORDER.indexOf(one.status) > ORDER.indexOf(known.status));
+    if (isLater) all.set(one.deliveryId, one);
+  }
+  return [...all.values()];
+}
 
 function itemOfRun(run: OpenRun, asked: ReadonlySet<string>, busy: ReadonlySet<string>): Item | null {
   const place = placeOf(run);
@@ -47,18 +62,25 @@ function itemOfDelivery(delivery: Delivery, first: ReadonlyMap<string, Delivery>
       ? null
       : { id, place, stage: 'failed', delivery, since: delivery.failedAt ?? delivery.createdAt };
   if (delivery.status === 'sent') return { id, place, stage: 'sent', delivery, since: delivery.createdAt };
-  const isBehind = first.get(to(delivery)) !== delivery;
+  const isBehind = first.has(receiverOf(delivery)) && first.get(receiverOf(delivery)) !== delivery;
   return { id, place, stage: 'sending', delivery, since: delivery.createdAt, isBehind };
 }
 
 // The oldest stands first where somebody waits, the newest where all is done.
-export function itemsOf(runs: readonly OpenRun[], approvals: readonly Approval[], deliveries: readonly Delivery[]) {
+// `isCut`: the oldest deliveries are not known, so neither is which one is the first of its conversation.
+export function itemsOf(
+  runs: readonly OpenRun[],
+  approvals: readonly Approval[],
+  deliveries: readonly Delivery[],
+  isCut = false,
+) {
   const asked = new Set(approvals.map(approval => approval.runId)),
     busy = new Set(runs.filter(run => run.status !== 'queued').map(idOf)),
     first = new Map<string, Delivery>();
-  const byAge = [...deliveries].sort((a, b) => a.createdAt - b.createdAt || a.seq - b.seq);
-  for (const delivery of byAge)
-    if (/^(pending|leased)$/.test(delivery.status) && !first.has(to(delivery))) first.set(to(delivery), delivery);
+  const byAge = latest(deliveries).sort((a, b) => a.createdAt - b.createdAt || a.seq - b.seq);
+  for (const delivery of isCut ? [] : byAge)
+    if (/^(pending|leased)$/.test(delivery.status) && !first.has(receiverOf(delivery)))
+      first.set(receiverOf(delivery), delivery);
   const items: (Item | null)[] = [
     ...runs.map(run => itemOfRun(run, asked, busy)),
     ...approvals.map((approval): Item => ({

@@ -22,3 +22,6 @@ export function nameOfToken(id: string): string {
   }
   return notes.value.get(id) || (who.value?.id === id && who.value.note) || id;
 }
+
+// The same in a sentence about what somebody did.
+export const whoIs = (id: string) => (who.value?.id === id ? 'you' : nameOfToken(id));

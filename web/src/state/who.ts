@@ -15,6 +15,7 @@ const MAY: Record<string, string[]> = {
   send: ['admin', 'operator', 'bridge', 'runner'],
   abort: ['admin', 'operator', 'runner', 'bridge'],
   approve: ['admin', 'operator'],
+  approvals: ['admin', 'operator', 'bridge', 'runner', 'viewer', 'session'],
   takeover: ['admin', 'operator'],
   run: ['admin', 'operator', 'runner'],
   policy: ['admin', 'operator'],

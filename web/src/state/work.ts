@@ -1,10 +1,11 @@
 // Keeps the open approvals, the failed deliveries and the queued runs of all sessions that the token sees.
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { ask, idOf, type Approval, type Delivery, type LiveEvent, type Place, type Run } from '../api/client';
 import { listen, resync, restored } from '../live/hub';
 import { may } from './who';
 
 export const approvals = signal<Approval[]>([]);
+export const answerable = computed(() => (may('approve') ? approvals.value : [])); // by this token
 export const failed = signal<Delivery[]>([]);
 export const queued = signal<ReadonlyMap<string, number>>(new Map()); // session → since when its first run waits for a runner
 export const atWork = signal<ReadonlySet<string>>(new Set()); // the sessions in which a run is active
@@ -13,12 +14,12 @@ export const openRuns = signal<Place[]>([]); // where runs were open when it was
 let asking: ReturnType<typeof setTimeout> | 0 = 0,
   askingRuns: ReturnType<typeof setTimeout> | 0 = 0;
 
-// Returns whether a failed delivery needs nobody: an operator dropped it, or its session was purged.
+// Returns whether an operator gave a failed delivery up, or its session was purged: nothing is left to do.
 export const isGivenUp = ({ error }: Delivery) => error?.code === 'given_up' || error?.code === 'purged';
 
 export async function readWork() {
   asking = 0;
-  if (may('approve')) {
+  if (may('approvals') || may('approve')) {
     await ask<{ data: Approval[] }>('/v1/approvals', { query: { open: true } }).then(
       got => {
         approvals.value = got.data;

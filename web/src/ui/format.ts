@@ -1,10 +1,23 @@
 // Times and numbers, by the browser's locale.
 import { signal } from '@preact/signals';
 
-export const now = signal(Date.now()); // moves every 10 s: what tells an age is drawn again
+let ahead: number | null = null; // this browser's clock, of the daemon's; null: no event has told it yet
+// Learns from an event that comes just now. Its way takes time, so the smallest difference is the truest.
+export function learnClock(time: number) {
+  const difference = Date.now() - time;
+  if (ahead === null || difference < ahead) ahead = difference;
+}
+// The time by the daemon's clock, which all times of the API go by.
+export const daemonNow = () => Date.now() - (ahead ?? 0);
+
+export const now = signal(daemonNow()); // moves every 10 s: what tells an age is drawn again
+export const seconds = signal(daemonNow()); // moves every second while the page is seen, for what is counted
 setInterval(() => {
-  now.value = Date.now();
+  now.value = daemonNow();
 }, 10_000);
+setInterval(() => {
+  if (!document.hidden) seconds.value = daemonNow();
+}, 1000);
 
 const number = new Intl.NumberFormat();
 const compact = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
@@ -32,7 +45,7 @@ export const moment = (ms: number) => full.format(ms);
 export function span(ms: number): string {
   const s = Math.max(0, ms) / 1000;
   return s < 1
-    ? `${Math.round(ms)} ms`
+    ? `${Math.round(s * 1000)} ms`
     : s < 60
       ? `${Math.floor(s)} s`
       : s < 3600
@@ -41,6 +54,9 @@ export function span(ms: number): string {
           ? `${Math.floor(s / 3600)} h`
           : `${Math.floor(s / 86400)} d`;
 }
+// How long something took: 0.6 s, 14 s, 2:05.
+export const took = (ms: number) =>
+  ms < 9_950 ? `${(ms / 1000).toFixed(1)} s` : ms < 60_000 ? `${Math.round(ms / 1000)} s` : lasted(ms);
 // A time that is counted: 0:38, 12:05, 1:02:05.
 export function lasted(ms: number): string {
   const s = Math.max(0, Math.floor(ms / 1000)),

@@ -14,7 +14,8 @@ export interface Asked<T> {
 }
 
 // Reads `path` (null: nothing), again when `touches` says so of an event, when a gap was told, and when `again` is called.
-// What was read stays while it is read anew. Events that come together cause one reading.
+// What was read stays while it is read anew. Events that come together cause one reading; one that comes while it is read
+// causes another when the answer is there, so that an answer comes however many events do.
 export function useAsk<T>(path: string | null, touches?: (event: LiveEvent) => boolean): Asked<T> {
   const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown }>({
     path: null,
@@ -24,24 +25,40 @@ export function useAsk<T>(path: string | null, touches?: (event: LiveEvent) => b
   const [turn, setTurn] = useState(0);
   const asked = useRef(touches);
   asked.current = touches;
-  const again = useCallback(() => setTurn(n => n + 1), []);
+  const reading = useRef({ isBusy: false, isOld: false });
+  const again = useCallback(() => {
+    if (reading.current.isBusy) reading.current.isOld = true;
+    else setTurn(n => n + 1);
+  }, []);
   useEffect(() => {
     if (!path) return;
-    const stop = new AbortController();
+    const stop = new AbortController(),
+      mine = { isBusy: true, isOld: false };
+    reading.current = mine;
+    const done = () => {
+      mine.isBusy = false;
+      if (mine.isOld) setTurn(n => n + 1);
+    };
     ask<T>(path, { signal: stop.signal }).then(
       data => {
-        if (!stop.signal.aborted) setState({ path, data, error: null });
+        if (stop.signal.aborted) return;
+        setState({ path, data, error: null });
+        done();
       },
       error => {
-        if (!stop.signal.aborted)
-          setState(old => ({
-            path,
-            data: error instanceof Refusal && error.status === 0 && old.path === path ? old.data : null,
-            error,
-          }));
+        if (stop.signal.aborted) return;
+        setState(old => ({
+          path,
+          data: error instanceof Refusal && error.status === 0 && old.path === path ? old.data : null,
+          error,
+        }));
+        done();
       },
     );
-    return () => stop.abort();
+    return () => {
+      mine.isBusy = false;
+      stop.abort();
+    };
   }, [path, turn, resync.value]);
   const unanswered = useRef(false);
   unanswered.current = state.error instanceof Refusal && state.error.status === 0;

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { withQuery } from '../api/client';
 import { read } from '../state/session_pages';
 import { filters, type Filters as Values } from '../state/sessions';
-import { approvals, failed } from '../state/work';
+import { answerable, failed } from '../state/work';
 import { Copy } from '../ui/basics';
 import { Icon } from '../ui/icons';
 import { useLater } from '../ui/use';
@@ -62,7 +62,7 @@ export function Filters() {
 }
 
 function More({ f }: { f: Values }) {
-  const counts: Record<string, number> = { approval: approvals.value.length, failed: failed.value.length };
+  const counts: Record<string, number> = { approval: answerable.value.length, failed: failed.value.length };
   const curl = () =>
     `curl -sS '${location.origin}${withQuery('/v1/sessions', { agent: f.agent, channel: f.channel, chatType: f.chatType, q: f.q, needs: f.status === 'unanswered' ? 'answer' : '', held: f.status === 'held' ? 'takeover' : '' })}' -H "Authorization: Bearer $TOKEN"`;
   return (

@@ -3,7 +3,7 @@ import { hrefOf, route } from '../state/route';
 import { helping, jumping } from '../state/overlays';
 import { nextTheme, theme } from '../state/theme';
 import { signOut, who } from '../state/who';
-import { approvals, failed } from '../state/work';
+import { answerable, failed } from '../state/work';
 import { Icon } from '../ui/icons';
 import { Agents } from './agents';
 import { keyName } from './commands';
@@ -38,7 +38,7 @@ function Link({
 }
 
 export function Nav() {
-  const waiting = approvals.value.length,
+  const waiting = answerable.value.length,
     broken = failed.value.length,
     me = who.value;
   const scope = me ? [me.role, ...me.agents, me.keyPrefix, me.channel].filter(Boolean).join(' · ') : '';

@@ -12,6 +12,7 @@ import { Empty, Loading, Trouble } from '../ui/states';
 import { ConversationView } from './conversation';
 import { Filters } from './filters';
 import { SessionList } from './session_list';
+import { Start } from './start';
 
 function NoSessions() {
   const filtered = JSON.stringify(filters.value) !== JSON.stringify(NO_FILTERS);
@@ -29,7 +30,9 @@ function NoSessions() {
     </Empty>
   ) : (
     <Empty title="No sessions yet" icon="sessions">
-      A session begins with its first message:<code class="block">curl {location.origin}/v1/inbound --json '…'</code>
+      A session begins with its first message, which a chat bridge posts:
+      <code class="block">curl {location.origin}/v1/inbound --json '…'</code>A runner asks for what is to be answered:
+      <code class="block">curl -X POST {location.origin}/v1/agents/main/runs/claim</code>
     </Empty>
   );
 }
@@ -103,11 +106,7 @@ export function Overview() {
         <ConversationView key={idOf(place)} place={place} />
       ) : (
         <section class="conversation none" aria-label="Conversation">
-          <Empty title="Choose a session" icon="sessions">
-            <span>
-              Its conversation opens here. <kbd>j</kbd> and <kbd>k</kbd> move, <kbd>?</kbd> shows all keys.
-            </span>
-          </Empty>
+          <Start />
         </section>
       )}
     </div>

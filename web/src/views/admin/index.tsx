@@ -5,11 +5,13 @@ import { may, seesAll } from '../../state/who';
 import { Head } from '../../ui/basics';
 import { Empty } from '../../ui/states';
 import { Configuration } from './configuration';
+import { Hooks } from './hooks';
 import { Maintenance } from './maintenance';
 import { Tokens } from './tokens';
 
 const PARTS = [
   ['tokens', 'Tokens', 'tokens', Tokens],
+  ['hooks', 'Hooks', 'maintenance', Hooks],
   ['maintenance', 'Maintenance', 'maintenance', Maintenance],
   ['configuration', 'Configuration', 'maintenance', Configuration],
 ] as const;

@@ -26,11 +26,7 @@ export const CODES: Record<string, [ending: string, meaning: string]> = {
 const OWN_APPROVAL =
   'A token that asks for an approval cannot give it, and some roles answer none. This answer did not count.';
 
-const MAY_BE_TRIAL = /\/(handback|maintenance|repair|reindex)$/;
-
 export function meaningOf(code = '', route = ''): string {
-  if (!code && MAY_BE_TRIAL.test(route))
-    return 'It may have been a trial. The log does not say whether it changed anything.';
   if (code === 'forbidden' && route.endsWith('/approvals/{id}')) return OWN_APPROVAL;
   return (
     CODES[code]?.[1] ?? (code.endsWith('_not_found') ? 'It is not there any more, or the token may not see it.' : '')

@@ -1,6 +1,7 @@
 // What a line of the audit log says, as a sentence. The compiler demands a line for every write of openapi.json.
 import type { Schemas } from '../../api/client';
 import type { paths } from '../../api/schema';
+import { visible } from '../../ui/format';
 import { CODES } from './codes';
 
 export type Line = Schemas['AuditLine'];
@@ -45,7 +46,7 @@ const WORDS: Record<Route<Exclude<Method, 'get'>>, Words> & Partial<Record<Route
   'POST /v1/agents/{agent}/sessions/{key}/spawn': 'sessions: start a child session',
   'DELETE /v1/agents/{agent}/sessions/{key}/topics/{topic}': 'sessions! delete a topic',
   'POST /v1/agents/{agent}/sessions/{key}/compact': 'sessions: work on a compaction',
-  'POST /v1/agents/{agent}/sessions/{key}/repair': 'sessions: ask for a repair of a turn',
+  'POST /v1/agents/{agent}/sessions/{key}/repair': 'sessions: repair a turn',
   'POST /v1/agents/{agent}/sessions/{key}/restore': 'sessions: restore a session',
   'POST /v1/agents/{agent}/sessions/{key}/release': 'sessions: release a session',
   'POST /v1/agents/{agent}/sessions/{key}/migrate': 'sessions: migrate a session',
@@ -82,7 +83,7 @@ const WORDS: Record<Route<Exclude<Method, 'get'>>, Words> & Partial<Record<Route
   'POST /v1/inbound/reactions': 'messages: bring in a reaction',
   'POST /v1/agents/{agent}/sessions/{key}/outbound': 'messages: send a message',
   'POST /v1/agents/{agent}/sessions/{key}/takeover': 'sessions! take over a conversation',
-  'POST /v1/agents/{agent}/sessions/{key}/handback': 'sessions! ask for a hand-back',
+  'POST /v1/agents/{agent}/sessions/{key}/handback': 'sessions! hand back a conversation',
   'PUT /v1/agents/{agent}/sessions/{key}/send-policy': 'policy! change a session’s send policy',
   'GET /v1/policy/send': 'policy: read the send policy',
   'PUT /v1/policy/send': 'policy! change the send policy',
@@ -100,7 +101,7 @@ const WORDS: Record<Route<Exclude<Method, 'get'>>, Words> & Partial<Record<Route
   'POST /v1/agents/{agent}/locks/{id}/renew': 'maintenance: extend the loan of a lock',
   'DELETE /v1/agents/{agent}/locks/{id}': 'maintenance: give back a lock',
   'POST /v1/admin/checkpoint': 'maintenance: write a checkpoint',
-  'POST /v1/admin/maintenance': 'maintenance! ask for maintenance of old sessions',
+  'POST /v1/admin/maintenance': 'maintenance! put away old sessions',
   'POST /v1/admin/reindex': 'maintenance: look for transcripts without a session',
   'POST /v1/admin/backup': 'maintenance: make a backup',
   'GET /v1/admin/audit': 'maintenance: read the audit log',
@@ -118,7 +119,7 @@ const wordsOf = ({ method, route = '' }: Line): string =>
   (route ? reading(route) : ': reach an address that is not there');
 
 export const groupOf = (line: Line) => /^\w*/.exec(wordsOf(line))![0];
-export const isDecision = (line: Line) => /^\w+!/.test(wordsOf(line));
+export const isDecision = (line: Line) => !line.dryRun && /^\w+!/.test(wordsOf(line));
 export const isRefused = (line: Line) => line.status >= 400;
 
 const PAST: Record<string, string> = {
@@ -126,6 +127,7 @@ const PAST: Record<string, string> = {
   bring: 'Brought',
   give: 'Gave',
   make: 'Made',
+  put: 'Put',
   send: 'Sent',
   stop: 'Stopped',
   take: 'Took',
@@ -143,7 +145,10 @@ const NOTHING: Record<string, string> = { abort: 'Found no run to stop', handbac
 export function sentenceOf(line: Line, times = 1): string {
   if (times > 1) return `Tried ${times} times${CODES[line.code ?? '']?.[0] ?? ''}`;
   const phrase = wordsOf(line).replace(/^\w*. /, '');
+  if (line.dryRun) return `Asked what it would do to ${phrase}`;
   if (isRefused(line)) return `Tried to ${phrase}${CODES[line.code ?? '']?.[0] ?? ''}`;
   const nothing = line.status === 204 && NOTHING[line.route?.split('/').at(-1) ?? ''];
-  return (nothing || past(phrase)) + (line.replayed ? ', a repeat' : '');
+  return (
+    (nothing || past(phrase)) + (line.person ? ` as ${visible(line.person)}` : '') + (line.replayed ? ', a repeat' : '')
+  );
 }

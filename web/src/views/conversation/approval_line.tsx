@@ -13,8 +13,8 @@ export function ApprovalLine({ approval }: { approval: Approval }) {
           <span class={allowed ? 'good-text' : 'bad-text'}>
             <Icon name={allowed ? 'check' : 'close'} size={16} />
           </span>
-          <code>{visible(approval.tool)}</code>, asked at <span class="num">{clock(approval.askedAt)}</span>:{' '}
-          <Decided approval={approval} />
+          <code>{visible(approval.tool)}</code> <Decided approval={approval} />
+          <span class="soft num"> {clock(approval.resolvedAt ?? approval.askedAt)}</span>
         </span>
       </summary>
       <Arguments approval={approval} />

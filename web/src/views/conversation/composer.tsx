@@ -29,7 +29,9 @@ export function Composer({
     [busy, setBusy] = useState(false);
   const policy = useAsk<Schemas['SessionPolicy']>(
     pathOf(place, '/send-policy'),
-    event => event.type === 'policy.changed' || (event.type === 'session.updated' && event.key === place.key),
+    event =>
+      event.type === 'policy.changed' ||
+      (event.type === 'session.updated' && event.key === place.key && event.agent === place.agent),
   );
   const takeover = takeoverOf(session),
     mine = !!takeover && isMine(takeover),

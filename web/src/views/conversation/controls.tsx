@@ -10,21 +10,24 @@ import { isMine, takeoverOf } from '../../state/takeover';
 import { may } from '../../state/who';
 import { approvals } from '../../state/work';
 import { Badge } from '../../ui/basics';
-import { lasted } from '../../ui/format';
+import { lasted, seconds } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import { useTick } from '../../ui/use';
 import { stopRun } from '../work/run_list';
 import { HandBack } from './hand_back';
 import { TakeOver } from './take_over';
 
-// How far the run is, counted by the second.
+const QUIET_MS = 30_000;
+
+// How far the run is, counted by the second, and since when nothing new came of it. Its runner may be alive all the same: a
+// heartbeat is no event.
 function AtWork({ run }: { run: Running }) {
-  useTick(1000);
+  const quiet = seconds.value - run.seen;
   return (
     <span class="at-work num">
       <i class="spinner" aria-hidden="true" />
       {run.step > 0 ? `Step ${run.step}, ` : 'At work, '}
-      {lasted(Date.now() - run.since)}
+      {lasted(seconds.value - run.since)}
+      {quiet > QUIET_MS && <span class="soft">nothing new for {lasted(quiet)}</span>}
     </span>
   );
 }
@@ -62,7 +65,7 @@ export function Controls({
       {asked ? (
         <span class="at-work warn-text">
           <Icon name="key" size={16} />
-          Waits for you
+          {may('approve') ? 'Waits for you' : 'Waits for an answer'}
         </span>
       ) : run ? (
         <AtWork run={run} />

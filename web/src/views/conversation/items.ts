@@ -9,9 +9,22 @@ export interface Later {
   reactions: Map<string, number>;
   delivered?: string;
 }
+// How a run went whose answer a message is.
+export interface Ended {
+  ms: number;
+  steps: number;
+}
 export type Item =
   | { kind: 'day'; id: string; label: string }
-  | { kind: 'message'; id: string; message: Message; results: Map<string, Result>; later?: Later; cont: boolean }
+  | {
+      kind: 'message';
+      id: string;
+      message: Message;
+      results: Map<string, Result>;
+      later?: Later;
+      ended?: Ended;
+      cont: boolean;
+    }
   | { kind: 'result'; id: string; message: Message; results: Result[] }
   | { kind: 'mark'; id: string; message: Message }
   | { kind: 'approval'; id: string; approval: Approval };
@@ -64,7 +77,15 @@ function isSeen(message: Message): boolean {
   return !UNSEEN.has(type);
 }
 
-// What was allowed or denied without a person, as it always is here, is not worth a line.
+// Puts how a run went to the answer that it ended with.
+function putFoot(item: Item | undefined, record: Message) {
+  const { status, startedAt, endedAt, steps } = (record.data ?? {}) as Record<string, unknown>;
+  if (status !== 'done' || item?.kind !== 'message' || item.message.role !== 'assistant') return;
+  if (Number(endedAt) > Number(startedAt))
+    item.ended = { ms: Number(endedAt) - Number(startedAt), steps: Number(steps) || 0 };
+}
+
+// Returns whether an approval is worth a line. One that was allowed by a rule is not.
 const isDecision = ({ decision, source }: Approval) =>
   source === 'answer' || source === 'default' || (decision === 'deny' && source !== 'run_ended');
 
@@ -87,6 +108,7 @@ export function itemsOf(messages: Message[], decided: readonly Approval[] = []):
   let day = '',
     speaker = '';
   for (const message of messages) {
+    if (message.customType === 'sessiond.run') putFoot(items.at(-1), message);
     if (!isSeen(message)) continue;
     const at = Number(message.timestamp) || 0,
       label = at ? dayOf(at) : day;

@@ -4,22 +4,26 @@ import { clock, lasted, text } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Markdown } from '../../ui/markdown';
 import type { Message } from '../../api/client';
+import { whoIs } from '../../state/token_names';
 
 interface EndOfRun {
   status?: string;
   stopReason?: string;
   retried?: boolean;
+  stoppedBy?: string;
   startedAt?: number;
   endedAt?: number;
   error?: { code?: string; message?: string };
 }
 
 // How a run ended that did not end well, as people say it.
-function endWords({ status, retried, startedAt, endedAt, error }: EndOfRun): string {
+function endWords({ status, retried, stoppedBy, startedAt, endedAt, error }: EndOfRun): string {
   const after = startedAt && endedAt ? ` after ${lasted(endedAt - startedAt)}` : '';
   if (error?.code === 'lease_lost') return `The runner fell silent${after}${retried ? ', and it was tried again' : ''}`;
   if (status === 'interrupted')
-    return startedAt ? `Stopped${after}. What it had written was not sent.` : 'Stopped before it began';
+    return startedAt
+      ? `Stopped${stoppedBy ? ` by ${whoIs(stoppedBy)}` : ''}${after}. What it had written was not sent.`
+      : 'Stopped before it began';
   if (status === 'expired') return 'No runner took it in time';
   if (status === 'dropped') return `Dropped: ${error?.message ?? 'it was not needed any more'}`;
   return `The run failed${after}: ${error?.message ?? error?.code ?? 'no reason was given'}`;

@@ -1,7 +1,7 @@
 // One message: who spoke, what, and what it cost.
 import type { Delivery } from '../../api/client';
 import { Badge, Copy } from '../../ui/basics';
-import { clock, cost, moment, short, text } from '../../ui/format';
+import { clock, cost, moment, short, text, took } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import type { Item } from './items';
 import { OnePart, Text } from './part';
@@ -24,7 +24,7 @@ export function MessageView({
   onRaw?: (seq: number, id: string) => void;
   marked: boolean;
 }) {
-  const { message, later, results, cont } = item,
+  const { message, later, results, ended, cont } = item,
     role = text(message.role),
     at = Number(message.timestamp) || 0;
   const parts = partsOf(message),
@@ -109,6 +109,12 @@ export function MessageView({
       </div>
       <footer class="soft">
         {role === 'assistant' && <Tick delivery={delivery} sentAs={later?.delivered} />}
+        {ended && (
+          <span class="num">
+            {took(ended.ms)}
+            {ended.steps > 0 && ` · ${ended.steps} ${ended.steps === 1 ? 'step' : 'steps'}`}
+          </span>
+        )}
         {spent && spent.input + spent.output > 0 && (
           <span
             class="num"

@@ -1,10 +1,13 @@
 // A tool call with its result folded in.
+import { useState } from 'preact/hooks';
 import { openTools } from '../../state/folds';
-import { text } from '../../ui/format';
+import { timeOfTool } from '../../state/running';
+import { text, took } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import type { Call, Result } from '../../state/parts';
 
-const SHOWN = 20_000;
+const SHOWN = 20_000,
+  LINES = 12; // of a result, before one asks for more
 
 // The argument that says most, for the folded line.
 function gist(args: unknown): string {
@@ -17,6 +20,10 @@ function gist(args: unknown): string {
 }
 
 export function ResultBody({ result }: { result: Result }) {
+  const [whole, setWhole] = useState(false);
+  const lines = result.body.slice(0, SHOWN).split('\n'),
+    more = lines.length - LINES - 1; // one more line is shown rather than counted
+  const shown = whole || more <= 0 ? lines : lines.slice(0, LINES);
   return (
     <>
       {result.images.map((src, n) => (
@@ -24,9 +31,14 @@ export function ResultBody({ result }: { result: Result }) {
       ))}
       {result.body && (
         <pre class={`code ${result.isError ? 'bad' : ''}`} tabIndex={0} role="region" aria-label="Result">
-          {result.body.slice(0, SHOWN)}
-          {result.body.length > SHOWN ? '…' : ''}
+          {shown.join('\n')}
+          {result.body.length > SHOWN && shown === lines ? '…' : ''}
         </pre>
+      )}
+      {shown !== lines && (
+        <button type="button" class="small more-lines" onClick={() => setWhole(true)}>
+          {lines.length - LINES} more lines
+        </button>
       )}
       {!result.body && !result.images.length && <p class="soft">No output.</p>}
     </>
@@ -40,7 +52,7 @@ const STATES = {
 } as const;
 
 // One line: how it went, the tool, and what it was asked; of one that failed, what it said instead.
-function Line({ name, gist, state }: { name: string; gist: string; state: keyof typeof STATES }) {
+function Line({ name, gist, state, ms }: { name: string; gist: string; state: keyof typeof STATES; ms?: number }) {
   const [icon, words, tone] = STATES[state];
   return (
     <summary>
@@ -50,6 +62,7 @@ function Line({ name, gist, state }: { name: string; gist: string; state: keyof 
       </span>
       <code class="tool-name">{name}</code>
       <span class={`gist ${state === 'bad' ? 'bad-text' : ''}`}>{gist}</span>
+      {ms !== undefined && <span class="soft num">{took(ms)}</span>}
     </summary>
   );
 }
@@ -61,6 +74,7 @@ export function ToolCall({ call, result }: { call: Call; result?: Result }) {
         name={call.name || 'tool'}
         gist={result?.isError ? result.body.slice(0, 160) : gist(call.args)}
         state={!result ? 'none' : result.isError ? 'bad' : 'good'}
+        ms={result && timeOfTool(call.id, result.at)}
       />
       <div class="tool-body">
         <h3>Arguments</h3>

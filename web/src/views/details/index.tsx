@@ -80,7 +80,9 @@ function Used({ place, session }: { place: Place; session: Session }) {
 function MayWrite({ place }: { place: Place }) {
   const { data } = useAsk<Schemas['SessionPolicy']>(
     pathOf(place, '/send-policy'),
-    event => event.type === 'policy.changed' || (event.type === 'session.updated' && event.key === place.key),
+    event =>
+      event.type === 'policy.changed' ||
+      (event.type === 'session.updated' && event.key === place.key && event.agent === place.agent),
   );
   const verdict: Verdict | undefined = data?.effective;
   if (!verdict) return null;

@@ -1,12 +1,12 @@
 // The turn of the agent that is under way, or the last one: who asked, how far it is, and where its answer goes.
-import { pathOf, withQuery, type Run } from '../../api/client';
+import { pathOf, withQuery, type LiveEvent, type Run } from '../../api/client';
 import type { Conversation } from '../../state/conversation';
 import { isInternal, speakerOf } from '../../state/parts';
 import { approvals } from '../../state/work';
 import { channelName } from '../../ui/basics';
-import { ago, clock, lasted, text } from '../../ui/format';
+import { ago, clock, lasted, seconds, text } from '../../ui/format';
 import { Pairs } from '../../ui/side_panel';
-import { useAsk, useTick } from '../../ui/use';
+import { useAsk } from '../../ui/use';
 
 const WORDS: Record<string, string> = {
   queued: 'Waits for a runner',
@@ -21,13 +21,12 @@ const WORDS: Record<string, string> = {
 
 export function Turn({ conversation }: { conversation: Conversation }) {
   const { place, topic } = conversation;
-  const { data } = useAsk<{ data: Run[] }>(
-    withQuery(pathOf(place, '/runs'), { limit: 20 }),
-    event => event.key === place.key && event.agent === place.agent && /^(run|step)\./.test(event.type),
-  );
-  useTick(1000);
-  const runs = (data?.data ?? []).filter(run => (run.topic ?? '') === topic && run.status !== 'queued'),
-    run = runs.find(one => one.status === 'running' || one.status === 'aborting') ?? runs[0];
+  const isOfRun = (event: LiveEvent) =>
+    event.key === place.key && event.agent === place.agent && /^(run|step)\./.test(event.type);
+  const live = conversation.running.value;
+  const active = useAsk<Run>(live && pathOf(place, '/runs/' + encodeURIComponent(live.runId)), isOfRun),
+    past = useAsk<{ data: Run[] }>(live ? null : withQuery(pathOf(place, '/runs'), { limit: 50 }), isOfRun);
+  const run = live ? active.data : past.data?.data.find(one => (one.topic ?? '') === topic && one.status !== 'queued');
   if (!run) return null;
   const began = run.startedAt ?? run.createdAt,
     messages = conversation.messages.value,
@@ -35,10 +34,9 @@ export function Turn({ conversation }: { conversation: Conversation }) {
       messages.find(one => one.id === run.input[0]) ??
       messages.findLast(one => one.role === 'user' && !isInternal(one) && Number(one.timestamp) <= began);
   const asks = approvals.value.some(approval => approval.runId === run.runId),
-    live = conversation.running.value,
     reply = run.replyTo as { channel?: string; to?: string } | undefined,
     isOpen = run.endedAt === null;
-  const steps = isOpen && live?.runId === run.runId ? Math.max(live.step, run.steps) : run.steps;
+  const steps = isOpen && live ? Math.max(live.step, run.steps) : run.steps;
   return (
     <section aria-label="Turn">
       <h3 class="row">
@@ -58,10 +56,10 @@ export function Turn({ conversation }: { conversation: Conversation }) {
           ['Attempt', run.attempt > 1 && run.attempt],
           ['Model', run.model],
           ['Runner', run.runner],
-          ['Runner seen', isOpen && live && `${ago(live.seen) || 'now'}${ago(live.seen) === 'now' ? '' : ' ago'}`],
+          ['Last news', isOpen && live && `${ago(live.seen) || 'now'}${ago(live.seen) === 'now' ? '' : ' ago'}`],
           [
             isOpen ? 'Works for' : 'Took',
-            run.startedAt !== null && lasted((run.endedAt ?? Date.now()) - run.startedAt),
+            run.startedAt !== null && lasted((run.endedAt ?? seconds.value) - run.startedAt),
           ],
           ['Answers to', reply?.to && `${reply.to}, ${channelName(text(reply.channel))}`],
         ]}

@@ -13,14 +13,15 @@ export function Waiting({ conversation }: { conversation: Conversation }) {
     withQuery(pathOf(place, '/runs'), { status: 'queued', limit: 20 }),
     event => event.key === place.key && event.agent === place.agent && event.type.startsWith('run.'),
   );
-  const ids = (data?.data ?? []).flatMap(run => run.input);
-  if (!data?.data.length) return null;
+  const runs = (data?.data ?? []).filter(run => (run.topic ?? '') === conversation.topic),
+    ids = runs.flatMap(run => run.input);
+  if (!runs.length) return null;
   const known = new Map(conversation.messages.value.map(message => [message.id, message]));
   return (
     <section aria-label="Waiting">
       <h3 class="row">
         <span class="grow">{conversation.running.value ? 'Waits behind this turn' : 'Waits for a runner'}</span>
-        <span class="soft num">{ids.length || data.data.length}</span>
+        <span class="soft num">{ids.length || runs.length}</span>
       </h3>
       <ul class="waiting">
         {ids.map(id => {

@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { route, setQuery } from '../../state/route';
 import { may, seesAll } from '../../state/who';
 import { Head } from '../../ui/basics';
-import { clock } from '../../ui/format';
+import { clock, now } from '../../ui/format';
 import { Loading, Trouble } from '../../ui/states';
 import { useAsk, useTick, type Asked } from '../../ui/use';
 import { Charts } from './charts';
@@ -30,7 +30,7 @@ function Ranges({ range }: { range: string }) {
 
 const Reach = ({ history, rangeMs }: { history: MetricsHistory; rangeMs: number }) => (
   <>
-    {history.startedAt > Date.now() - rangeMs && `Since ${clock(history.startedAt)}, when the daemon started. `}
+    {history.startedAt > now.value - rangeMs && `Since ${clock(history.startedAt)}, when the daemon started. `}
     For more than an hour, let Prometheus read <code>/metrics</code>.
   </>
 );

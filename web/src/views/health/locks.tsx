@@ -3,7 +3,7 @@ import { nameOfToken } from '../../state/token_names';
 import { useEffect } from 'preact/hooks';
 import { post, withQuery, type Schemas } from '../../api/client';
 import { confirm } from '../../ui/dialog';
-import { lasted, span, visible } from '../../ui/format';
+import { lasted, now, span, visible } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Loading, Trouble } from '../../ui/states';
 import { doing } from '../../ui/toast';
@@ -26,7 +26,7 @@ function Now({ lock }: { lock: Lock }) {
   if (lent)
     return (
       <>
-        lent to <span dir="auto">{visible(nameOfToken(lent.to))}</span>, {lasted(lent.expiresAt - Date.now())} left
+        lent to <span dir="auto">{visible(nameOfToken(lent.to))}</span>, {lasted(lent.expiresAt - now.value)} left
       </>
     );
   if (!held || !holder) return <span class="soft">free</span>;
@@ -43,7 +43,7 @@ const Waiting = ({ waiting }: Pick<Lock, 'waiting'>) =>
   waiting ? (
     <span class="warn-text">
       <Icon name="clock" size={14} /> {waiting.requests} {waiting.requests === 1 ? 'request' : 'requests'} for{' '}
-      {span(Date.now() - waiting.since)}, taken away in {lasted(waiting.evictInMs)}
+      {span(now.value - waiting.since)}, taken away in {lasted(waiting.evictInMs)}
     </span>
   ) : (
     <span class="soft">–</span>

@@ -1,5 +1,5 @@
 // Whether the daemon is ready, with each remark as a sentence, and beside it the small facts.
-import { count, span } from '../../ui/format';
+import { count, now, span } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import type { MetricsHistory } from './history';
 import { remarksOf, type Ready } from './remarks';
@@ -44,7 +44,7 @@ export function Readiness({ ready, history }: { ready: Ready; history: MetricsHi
 export function Facts({ history, version }: { history: MetricsHistory; version?: string }) {
   const newest = (name: 'connections' | 'streams' | 'runsActive' | 'runsQueued') => history[name].at(-1) ?? 0;
   const facts: [string, string][] = [
-    ['Up', span(Date.now() - history.startedAt)],
+    ['Up', span(now.value - history.startedAt)],
     ['Version', version ?? ''],
     ['Connections', count(newest('connections'))],
     ['Streams', count(newest('streams'))],

@@ -1,5 +1,6 @@
 // What /readyz and the last measurement tell of people's messages, a sentence each, with a link to where one can act.
 import type { Schemas } from '../../api/client';
+import { UNCLAIMED_MS } from '../../state/needs';
 import { hrefOf } from '../../state/route';
 import { may, seesAll } from '../../state/who';
 import { failed } from '../../state/work';
@@ -14,8 +15,6 @@ export interface Remark {
   text: string;
   bad?: boolean;
 }
-
-const UNCLAIMED_MS = 30_000; // a run that waits so long is taken by nobody
 
 // How the daemon begins a reason, and what that means for messages. What follows the beginning is told behind a colon.
 const REASONS: [begins: string, means: string][] = [

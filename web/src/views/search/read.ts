@@ -1,5 +1,5 @@
 // What a search finds: page after page of messages, and the conversations that are called so.
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { ask, Refusal, withQuery, type Ask } from '../../api/client';
 import { useSessions } from '../../state/find_sessions';
 import { useAsk } from '../../ui/use';
@@ -12,25 +12,23 @@ export const closed = (q: string) => ((q.match(/"/g)?.length ?? 0) % 2 ? q + '"'
 const isName = ({ role }: Hits['data'][number]) => role === 'name' || role === 'label';
 
 export function useSearch(q: string, narrowed: Ask['query'] = {}) {
-  const [more, setMore] = useState<Hits | null>(null);
+  const [read, setRead] = useState<{ path: string | null; page: Hits } | null>(null); // further pages, of this search only
   const query = { q: closed(q), limit: 50, ...narrowed },
     isAsked = /[^\s"]/.test(q);
   const path = isAsked ? withQuery('/v1/search', query) : null;
-  const { data, error, loading, again } = useAsk<Hits>(path, event => !more && event.type === 'message.appended');
-  useEffect(() => setMore(null), [path]);
+  const { data, error, loading, again } = useAsk<Hits>(path);
+  const more = read?.path === path ? read.page : null;
   const all = [...(data?.data ?? []), ...(more?.data ?? [])],
     next = more ? more.page.next : data?.page.next;
   useDetails(all);
-  const { agent, channel, from, role, since } = narrowed;
+  const { agent, channel, from, role, since, archived } = narrowed;
   const isOfAll = isAsked && !from && !role && !since; // else only messages fit
-  const sessions = useSessions(isOfAll ? q : '', MOST_SESSIONS).filter(
-    session => (!agent || session.agent === agent) && (!channel || session.channel === channel),
-  );
+  const sessions = useSessions(isOfAll ? q : '', MOST_SESSIONS, { agent, channel, archived });
   const readMore = () =>
     void ask<Hits>(withQuery('/v1/search', { ...query, cursor: next })).then(
-      page => setMore({ ...page, data: [...(more?.data ?? []), ...page.data] }),
+      page => setRead({ path, page: { ...page, data: [...(more?.data ?? []), ...page.data] } }),
       () => {
-        setMore(null); // the cursor is of an index that is gone: from the newest again
+        setRead(null); // the cursor is of an index that is gone: from the newest again
         again();
       },
     );

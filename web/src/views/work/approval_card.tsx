@@ -1,13 +1,11 @@
 // A question that a run waits for, where it was asked: may this tool be used?
 import type { Approval } from '../../api/client';
-import { lasted, visible } from '../../ui/format';
+import { lasted, seconds, visible } from '../../ui/format';
 import { Icon } from '../../ui/icons';
-import { useTick } from '../../ui/use';
 import { Answers, Arguments } from './approval_parts';
 
 export function ApprovalCard({ approval }: { approval: Approval }) {
-  const left = approval.deadline - Date.now();
-  useTick(1000);
+  const left = approval.deadline - seconds.value;
   return (
     <section class="approval" aria-label={`${approval.agent} asks to use ${approval.tool}`}>
       <header>

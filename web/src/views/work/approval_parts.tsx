@@ -1,7 +1,7 @@
 // What every form of an approval shows: the arguments, the answers that this token may give, and how it was decided.
 import { Fragment } from 'preact';
 import { pathOf, post, type Approval } from '../../api/client';
-import { nameOfToken } from '../../state/token_names';
+import { whoIs } from '../../state/token_names';
 import { may, who } from '../../state/who';
 import { approvals, readWork } from '../../state/work';
 import { visible } from '../../ui/format';
@@ -26,7 +26,7 @@ const REASONS: Record<string, string> = {
 };
 // "Allowed by hanne-phone", "Denied since nobody answered in time".
 export function Decided({ approval }: { approval: Approval }) {
-  const by = approval.by === who.value?.id ? 'you' : approval.by && nameOfToken(approval.by);
+  const by = approval.by && whoIs(approval.by);
   const how = approval.source === 'answer' ? by && `by ${by}` : REASONS[approval.source ?? ''];
   return (
     <span dir="auto">

@@ -3,11 +3,11 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { pathOf, type Approval, type Place } from '../../api/client';
 import type { Conversation } from '../../state/conversation';
 import { partsOf, speakerOf } from '../../state/parts';
-import { go, sessionHref } from '../../state/route';
+import { go, sessionHref, setQuery } from '../../state/route';
 import { Dialog } from '../../ui/dialog';
-import { lasted, text, visible } from '../../ui/format';
+import { lasted, seconds, text, visible } from '../../ui/format';
 import { Loading, Trouble } from '../../ui/states';
-import { useAsk, useTick } from '../../ui/use';
+import { useAsk } from '../../ui/use';
 import { Answers, Arguments, Decided, mayAnswer } from './approval_parts';
 
 const STILL_MS = 400; // a press that was meant for what stood here before does nothing
@@ -56,8 +56,7 @@ function Question({ approval, conversation }: { approval: Approval; conversation
     watch.observe(end.current!);
     return () => watch.disconnect();
   }, []);
-  useTick(1000);
-  const left = approval.deadline - Date.now(),
+  const left = approval.deadline - seconds.value,
     part = Math.max(0, Math.min(1, left / (approval.deadline - approval.askedAt)));
   return (
     <>
@@ -71,7 +70,11 @@ function Question({ approval, conversation }: { approval: Approval; conversation
         <span ref={end} class="end" />
         <Before conversation={conversation} at={approval.askedAt} />
       </div>
-      {isStill && !isRead && mayAnswer(approval) && <p class="soft">Read the arguments to their end to allow it.</p>}
+      {isStill && !isRead && mayAnswer(approval) && (
+        <p class="soft" id="read-first" role="status">
+          Read the arguments to their end to allow it.
+        </p>
+      )}
       <Answers approval={approval} mayAllow={isStill && isRead} mayDeny={isStill} />
     </>
   );
@@ -82,11 +85,16 @@ export function ApprovalSheet({ place, id, conversation }: { place: Place; id: s
     pathOf(place, '/approvals/' + encodeURIComponent(id)),
     event => event.type === 'approval.resolved' && event.data.id === id,
   );
+  // An address without the topic: what was said before it stands there.
+  const topic = data?.topic ?? '';
+  useEffect(() => {
+    if (data && topic !== conversation.topic) setQuery({ topic: topic || null });
+  }, [data, topic, conversation]);
   return (
     <Dialog
       title={data ? `${place.agent} asks to use ${visible(data.tool)}` : 'Approval'}
       look="sheet"
-      onClose={() => go(sessionHref(place), true)}
+      onClose={() => go(sessionHref(place, undefined, { topic: conversation.topic || undefined }), true)}
     >
       {error ? (
         <Trouble error={error} again={again} />

@@ -1,7 +1,8 @@
 // The six stages as counters in a row. Each shows only its own stage when it is pressed.
+import { UNCLAIMED_MS } from '../../state/needs';
 import { STAGES, type Item, type Stage } from '../../state/stages';
 import { route, setQuery } from '../../state/route';
-import { lasted, now, span } from '../../ui/format';
+import { lasted, now, seconds, span } from '../../ui/format';
 import type { Work } from './use_work';
 
 export const STAGE_NAMES: Record<Stage, string> = {
@@ -12,16 +13,17 @@ export const STAGE_NAMES: Record<Stage, string> = {
   sent: 'Sent',
   failed: 'Failed',
 };
-const LONG_MS = 60_000; // nobody waits so long for a runner when all is well
 
 const oldest = (items: readonly Item[]) => now.value - Math.min(...items.map(item => item.since));
 
-function captionOf(stage: Stage, items: readonly Item[]): string {
+// Of a list that is cut the oldest are not known.
+function captionOf(stage: Stage, items: readonly Item[], isCut: boolean): string {
   if (stage === 'sent') return 'since midnight';
+  if (isCut) return 'the newest';
   if (!items.length) return 'none';
   if (stage === 'asking') {
     const first = Math.min(...items.map(item => (item.stage === 'asking' ? item.approval.deadline : Infinity)));
-    return `${lasted(first - now.value)} left`;
+    return `${lasted(first - seconds.value)} left`;
   }
   return stage === 'working' ? `longest ${lasted(oldest(items))}` : `oldest ${span(oldest(items))}`;
 }
@@ -30,9 +32,9 @@ function toneOf(stage: Stage, items: readonly Item[]): string {
   if (!items.length) return '';
   if (stage === 'failed') return 'bad';
   if (stage === 'asking') return 'warn';
-  return stage === 'waiting' && oldest(items.filter(item => item.stage === 'waiting' && !item.run.held)) > LONG_MS
-    ? 'bad'
-    : '';
+  const isUnclaimed = (item: Item) =>
+    item.stage === 'waiting' && !item.run.held && !item.isBehind && now.value - item.since > UNCLAIMED_MS;
+  return stage === 'waiting' && items.some(isUnclaimed) ? 'bad' : '';
 }
 
 export function Counters({ work, stages }: { work: Work; stages: Work['stages'] }) {
@@ -54,7 +56,7 @@ export function Counters({ work, stages }: { work: Work; stages: Work['stages'] 
               {items.length}
               {work.isCut(stage) && '+'}
             </strong>
-            <small>{captionOf(stage, items)}</small>
+            <small>{captionOf(stage, items, work.isCut(stage))}</small>
           </button>
         );
       })}

@@ -2,9 +2,11 @@
 import type { Delivery } from '../../api/client';
 import { sessionHref } from '../../state/route';
 import { rowOf, titleOf } from '../../state/sessions';
+import { receiverOf } from '../../state/stages';
+import { nameOfToken } from '../../state/token_names';
 import { isGivenUp } from '../../state/work';
 import { channelName } from '../../ui/basics';
-import { clock, lasted, moment, now, text, visible } from '../../ui/format';
+import { clock, lasted, moment, seconds, text, visible } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import { Pairs, SidePanel } from '../../ui/side_panel';
 import { Loading, Trouble } from '../../ui/states';
@@ -25,7 +27,7 @@ function Overtaken({ delivery }: { delivery: Delivery }) {
     `/v1/deliveries?limit=100&status=sent&agent=${encodeURIComponent(delivery.agent)}&key=${encodeURIComponent(delivery.key)}`,
   );
   const later = (data?.data ?? []).filter(
-    one => one.seq > delivery.seq && one.to === delivery.to && one.channel === delivery.channel,
+    one => one.createdAt > delivery.createdAt && receiverOf(one) === receiverOf(delivery),
   ).length;
   if (!later) return null;
   return (
@@ -63,8 +65,8 @@ function Tries({ delivery }: { delivery: Delivery }) {
           <li>
             <b>Next</b>
             <span class="grow soft">
-              {(delivery.nextAt ?? 0) > now.value
-                ? `in ${lasted(delivery.nextAt! - now.value)}`
+              {(delivery.nextAt ?? 0) > seconds.value
+                ? `in ${lasted(delivery.nextAt! - seconds.value)}`
                 : 'as soon as its bridge asks'}
             </span>
           </li>
@@ -117,7 +119,7 @@ function Whole({ delivery, again }: { delivery: Delivery; again: () => void }) {
             ['Receiver', `${delivery.to ?? 'nobody'}, ${channelName(delivery.channel)}`],
             ['Thread', delivery.threadId === null ? null : String(delivery.threadId)],
             ['Account', delivery.accountId],
-            ['Bridge', delivery.claimedBy && <span class="mono">{delivery.claimedBy}</span>],
+            ['Bridge', delivery.claimedBy && visible(nameOfToken(delivery.claimedBy))],
             ['Stored', moment(delivery.createdAt)],
             ['Platform’s id', text(delivery.platformMessageId)],
           ]}

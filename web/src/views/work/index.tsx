@@ -5,7 +5,6 @@ import { go, hrefOf, route, setQuery } from '../../state/route';
 import { GROUPS, STAGES, type Item, type Stage } from '../../state/stages';
 import { Head } from '../../ui/basics';
 import { Empty, Loading, Trouble } from '../../ui/states';
-import { useTick } from '../../ui/use';
 import { Counters, STAGE_NAMES } from './counters';
 import { DeliveryPanel } from './delivery_panel';
 import { Runners } from './runners';
@@ -19,8 +18,17 @@ const REMARKS: Partial<Record<Stage, string>> = {
   sent: 'Since midnight',
 };
 
+const NOTHING: Partial<Record<Stage, string>> = {
+  waiting: 'Nothing waits for a runner',
+  working: 'No agent is at work',
+  asking: 'No agent asks for anything',
+  sending: 'Every message has been sent',
+  sent: 'Nothing was sent since midnight',
+  failed: 'Nothing has failed',
+};
+
 function Agents({ agents, chosen }: { agents: string[]; chosen: string | null }) {
-  if (agents.length < 2) return null;
+  if (agents.length < 2 && !chosen) return null;
   return (
     <div class="segments" role="group" aria-label="Agent">
       {[null, ...agents].map(agent => (
@@ -38,7 +46,6 @@ export function WorkView() {
   const stage = query.get('stage'),
     agent = query.get('agent'),
     open = parts[0] === 'd' ? (parts[1] ?? '') : '';
-  useTick(1000);
   const step = (by: number) => () => {
     const rows = [...document.querySelectorAll<HTMLElement>('.work-row > a')],
       at = rows.indexOf(document.activeElement as HTMLElement);
@@ -49,7 +56,7 @@ export function WorkView() {
     document.title = 'Work · sessiond';
   }, []);
   const all = STAGES.flatMap(one => work.stages[one]);
-  const agents = [...new Set(all.map(item => item.place.agent))].sort();
+  const agents = [...new Set([...all.map(item => item.place.agent), ...(agent ? [agent] : [])])].sort();
   const stages = agent
     ? (Object.fromEntries(
         STAGES.map(one => [one, work.stages[one].filter(item => item.place.agent === agent)]),
@@ -90,12 +97,7 @@ export function WorkView() {
             ))
           )}
           {!work.loading && !work.error && !groups.length && (
-            <Empty
-              title={
-                stage ? `Nothing is ${STAGE_NAMES[stage as Stage]?.toLowerCase() ?? 'there'}` : 'Nothing is on its way'
-              }
-              icon="work"
-            >
+            <Empty title={(stage && NOTHING[stage as Stage]) || 'Nothing is on its way'} icon="work">
               A question appears here when it is asked, and stays until its answer is sent.
             </Empty>
           )}

@@ -1,4 +1,4 @@
-// The runners that have asked for work since the daemon started, and when each asked last.
+// The runners that have taken a run since the daemon started, and when each took the last one.
 import { Age } from '../../ui/basics';
 import { useAsk } from '../../ui/use';
 

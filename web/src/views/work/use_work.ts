@@ -4,7 +4,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { withQuery, type Delivery } from '../../api/client';
 import { listen } from '../../live/hub';
 import { itemsOf, type Item, type OpenRun, type Stage } from '../../state/stages';
-import { approvals } from '../../state/work';
+import { approvals, failed } from '../../state/work';
 import { text } from '../../ui/format';
 import { useAsk } from '../../ui/use';
 
@@ -34,9 +34,10 @@ export function useWork(): Work {
     );
   const pending = deliveries('pending'),
     leased = deliveries('leased'),
-    sent = deliveries('sent'),
-    failed = deliveries('failed');
-  const asked = [runs, pending, leased, sent, failed];
+    sent = deliveries('sent');
+  const asked = [runs, pending, leased, sent],
+    isFull = (one: typeof sent) => one.data?.data.length === MOST;
+  const isCut = isFull(pending) || isFull(leased);
   useEffect(
     () =>
       listen(events => {
@@ -57,21 +58,23 @@ export function useWork(): Work {
   const midnight = new Date().setHours(0, 0, 0, 0);
   const stages = useMemo(
     () =>
-      itemsOf(runs.data?.data ?? [], approvals.value, [
-        ...(pending.data?.data ?? []),
-        ...(leased.data?.data ?? []),
-        ...(sent.data?.data ?? []).filter(one => one.createdAt >= midnight),
-        ...(failed.data?.data ?? []),
-      ]),
-    [runs.data, approvals.value, pending.data, leased.data, sent.data, failed.data, midnight],
+      itemsOf(
+        runs.data?.data ?? [],
+        approvals.value,
+        [
+          ...(pending.data?.data ?? []),
+          ...(leased.data?.data ?? []),
+          ...(sent.data?.data ?? []).filter(one => one.createdAt >= midnight),
+          ...failed.value,
+        ],
+        isCut,
+      ),
+    [runs.data, approvals.value, pending.data, leased.data, sent.data, failed.value, midnight, isCut],
   );
   return {
     stages,
     doing: doing.value,
-    isCut: stage =>
-      (stage === 'sent' && stages.sent.length === MOST) ||
-      (stage === 'failed' && failed.data?.data.length === MOST) ||
-      (stage === 'sending' && pending.data?.data.length === MOST),
+    isCut: stage => (stage === 'sent' && stages.sent.length === MOST) || (stage === 'sending' && isCut),
     error: asked.find(one => one.error)?.error ?? null,
     loading: asked.some(one => one.loading),
     again: () => asked.forEach(one => one.again()),

@@ -1,8 +1,10 @@
 // What a piece of work is said to be: one line for the list, and of a delivery that failed the cause and what to do.
 import type { Delivery } from '../../api/client';
+import { UNCLAIMED_MS } from '../../state/needs';
 import type { Item } from '../../state/stages';
+import { nameOfToken } from '../../state/token_names';
 import { channelName } from '../../ui/basics';
-import { lasted, now, text, visible } from '../../ui/format';
+import { lasted, now, seconds, text, visible } from '../../ui/format';
 import type { Doing } from './use_work';
 
 export interface Said {
@@ -11,18 +13,17 @@ export interface Said {
   words: string;
   by: string; // the runner or the bridge; empty: nobody has it
 }
-const UNCLAIMED_MS = 30_000;
 
 const errorOf = (error: Delivery['error']) =>
   visible(text(error?.message) || text(error?.code)) || 'no reason was given';
 export const isTooOften = ({ error }: Delivery) => error?.code === 'too_many_attempts';
 
 function ofSending(delivery: Delivery, isBehind: boolean): Said {
-  const by = delivery.claimedBy ?? '',
+  const by = delivery.claimedBy ? nameOfToken(delivery.claimedBy) : '',
     last = delivery.failedTries?.at(-1);
   if (delivery.status === 'leased') return { icon: 'send', tone: 'info', words: 'With its bridge', by };
   if (isBehind) return { icon: 'send', tone: '', words: 'Waits for the message before it', by: '' };
-  const wait = (delivery.nextAt ?? 0) - now.value;
+  const wait = (delivery.nextAt ?? 0) - seconds.value;
   if (last)
     return {
       icon: 'send',
@@ -49,7 +50,7 @@ export function saidOf(item: Item, doing?: Doing): Said {
       : { icon: 'clock', tone: '', words: 'Waits for a runner', by: '' };
   }
   const { delivery } = item,
-    by = delivery.claimedBy ?? '';
+    by = delivery.claimedBy ? nameOfToken(delivery.claimedBy) : '';
   if (item.stage === 'sending') return ofSending(delivery, item.isBehind);
   if (item.stage === 'sent') return { icon: 'check', tone: 'good', words: `Sent to ${delivery.to ?? 'people'}`, by };
   return { icon: 'warn', tone: 'bad', words: errorOf(delivery.error), by };

@@ -4,7 +4,7 @@ import { rowOf, titleOf } from '../../state/sessions';
 import { isDelivery, type Item } from '../../state/stages';
 import { may } from '../../state/who';
 import { Age, channelName } from '../../ui/basics';
-import { clock, lasted, now, text } from '../../ui/format';
+import { clock, lasted, seconds, text } from '../../ui/format';
 import { Icon } from '../../ui/icons';
 import type { Doing } from './use_work';
 import { stopRun } from './run_list';
@@ -19,18 +19,19 @@ function quoteOf(item: Item): string {
   return text(last?.text).slice(0, CARET);
 }
 
-export const workHref = (item: Item, stage: string | null, agent: string | null) =>
-  isDelivery(item)
-    ? hrefOf('work', ['d', item.id], { stage, agent })
-    : item.stage === 'asking'
-      ? hrefOf('sessions', [item.place.agent, item.place.key, 'a', item.id])
-      : sessionHref(item.place);
+export function workHref(item: Item, stage: string | null, agent: string | null): string {
+  if (isDelivery(item)) return hrefOf('work', ['d', item.id], { stage, agent });
+  const { agent: of, key } = item.place;
+  return item.stage === 'asking'
+    ? hrefOf('sessions', [of, key, 'a', item.id], { topic: item.approval.topic })
+    : sessionHref(item.place, undefined, { topic: item.run.topic ?? undefined });
+}
 
 function Since({ item }: { item: Item }) {
   if (item.stage === 'asking')
-    return <span class="num warn-text">{lasted(item.approval.deadline - now.value)} left</span>;
+    return <span class="num warn-text">{lasted(item.approval.deadline - seconds.value)} left</span>;
   if (item.stage === 'sent') return <span class="num soft">{clock(item.since)}</span>;
-  if (item.stage === 'working') return <span class="num">{lasted(now.value - item.since)}</span>;
+  if (item.stage === 'working') return <span class="num">{lasted(seconds.value - item.since)}</span>;
   return <Age at={item.since} />;
 }
 

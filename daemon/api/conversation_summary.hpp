@@ -24,7 +24,7 @@ Result<Included> included_in(const http::Request& request);
 asio::awaitable<std::string> last_message(Api& api, const http::Request& request, SessionPath path,
                                           std::string session_id);
 
-// Returns how many messages of the main conversation people have written, the agent, and persons in its place, as
+// Counts the messages of the main conversation: those of people, of the agent, and of persons in its place, as
 // {"people","agent","team"}. What lastMessage leaves out does not count, and neither does what was deleted. Of a longer
 // transcript the newest 5 000 entries or 8 MiB are counted ("more":true). Empty: the transcript cannot be read, the
 // session has another id by now, or the client has gone.

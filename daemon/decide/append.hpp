@@ -18,7 +18,7 @@ struct AppendRequest {
   std::vector<transcripts::NewEntry> entries{};
   bool in_list = false;                         // problems point to /entries/<n>, else to the body
   std::optional<std::uint64_t> expected_seq{};  // the seq that the first entry must get, else precondition_failed
-  bool needs_answer = false;                    // the first entry that is no hint waits for an answer (needs.hpp)
+  bool needs_answer = false;                    // the first entry that is not a hint waits for an answer (needs.hpp)
   std::optional<std::string> needs_after{};     // a person says it in place of the agent: what waits then (needs.hpp)
   std::optional<NeedsChange> needs{};           // the entry deletes a message that waits
   bool by_daemon = false;                       // calls and results need not match

@@ -40,10 +40,20 @@ std::string error_json(std::string_view code, std::string_view message) {
   return out.text();
 }
 
-// `more`: members of the event besides `error`.
-void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, std::string_view error,
-                   std::string_view more = {}) {
-  emit_delivery(builder, EventType::delivery_failed, delivery, fmt::format(R"("error":{}{})", error, more));
+// Why a delivery has failed, as its event tells it. Both errors are raw JSON.
+struct Failure {
+  std::string error{};
+  std::string try_error{};  // what the bridge said of the last try, where `error` is the daemon's own; empty: nothing
+  bool is_final = false;    // the bridge said that no further try can help
+};
+
+void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, const Failure& failure) {
+  json::ObjectWriter out;
+  out.raw("error", failure.error);
+  if (failure.is_final) out.boolean("final", true);
+  if (!failure.try_error.empty()) out.raw("tryError", failure.try_error);
+  const std::string members = out.text();
+  emit_delivery(builder, EventType::delivery_failed, delivery, std::string_view(members).substr(1, members.size() - 2));
 }
 
 // `try_error`: what the bridge said of the last try; empty: it said nothing.
@@ -51,8 +61,8 @@ void fail_after_attempts(DecisionBuilder& builder, const Delivery& delivery, std
   const std::string_view last_error = try_error.empty() ? std::string_view(delivery.error) : try_error;
   std::string message = fmt::format("{} attempts, as many as deliveries.maxAttempts allows", delivery.tries());
   if (const auto last = json::string_at(last_error, "message"); last && !last->empty()) message += ": " + *last;
-  fail_delivery(builder, delivery, error_json("too_many_attempts", message),
-                try_error.empty() ? "" : fmt::format(R"(,"tryError":{})", try_error));
+  fail_delivery(builder, delivery,
+                {.error = error_json("too_many_attempts", message), .try_error = std::string(try_error)});
 }
 
 std::string lease_members(std::int64_t lease_ms, std::int64_t now) {
@@ -218,7 +228,7 @@ Result<Decision> decide(const AgentState& state, const NackDelivery& command, co
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   TRY(check_lease(*delivery, command.attempt));
   if (command.final) {
-    fail_delivery(builder, *delivery, command.error, R"(,"final":true)");
+    fail_delivery(builder, *delivery, {.error = command.error, .is_final = true});
   } else if (delivery->tries() >= context.rules->deliveries.max_attempts) {
     fail_after_attempts(builder, *delivery, command.error);
   } else {
@@ -252,7 +262,7 @@ Result<Decision> decide(const AgentState& state, const DropDelivery& command, co
   DecisionBuilder builder(state, context);
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   if (delivery->is_unsent() || delivery->is_alarming())
-    fail_delivery(builder, *delivery, error_json("given_up", "an operator dropped it"));
+    fail_delivery(builder, *delivery, {.error = error_json("given_up", "an operator dropped it")});
   return answer(builder, *delivery);
 }
 
@@ -262,7 +272,8 @@ Result<Decision> decide(const AgentState& state, const ExpireDelivery& command, 
   const Delivery* delivery = state.deliveries.find(command.id);
   if (delivery == nullptr || delivery->attempt != command.attempt) return std::move(builder.out);
   if (command.too_old && delivery->status == DeliveryStatus::pending) {
-    fail_delivery(builder, *delivery, error_json("too_old", "no bridge has sent it within deliveries.maxAgeMs"));
+    fail_delivery(builder, *delivery,
+                  {.error = error_json("too_old", "no bridge has sent it within deliveries.maxAgeMs")});
   } else if (!command.too_old && delivery->status == DeliveryStatus::leased) {
     if (delivery->tries() >= context.rules->deliveries.max_attempts)
       fail_after_attempts(builder, *delivery, {});

@@ -1,4 +1,4 @@
-// What the views that are shown can do when a key is pressed or a command is chosen. views/commands.ts names it all.
+// The actions of the views that are shown. A key or a command performs one; views/commands.ts lists all commands.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
 export type Act = (event?: KeyboardEvent) => void | false; // false: the key is the browser's

@@ -13,7 +13,7 @@ const LATER_MS = 150;
 export const whereOf = (session: Session) =>
   text(session.agent) + (channelOf(session) ? ` on ${channelName(channelOf(session))}` : '');
 
-// Whether every word occurs in the text, in any case.
+// Returns whether every word occurs in the text, in any case.
 export function hasWords(words: string, where: string): boolean {
   const all = where.toLowerCase();
   return words

@@ -1,4 +1,4 @@
-// What lies over the views when one asks for it: the keys, the palette.
+// Whether the list of keys and the palette are open. Both lie over the views.
 import { signal } from '@preact/signals';
 
 export const helping = signal(false);

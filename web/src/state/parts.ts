@@ -161,7 +161,7 @@ export function resultsOf(message: Message): Result[] {
     }));
 }
 
-// Whether it is for the agent alone: a hint of an operator, or what a person noted when handing back.
+// Returns whether it is for the agent alone: a hint of an operator, or what a person noted when handing back.
 export const isInternal = (message: Message) =>
   message.role === 'user' && (message.audience === 'agent' || message.synthetic === true);
 

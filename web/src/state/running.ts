@@ -1,4 +1,4 @@
-// What the agent of a conversation is doing now, as the events of its run tell it.
+// The work of an agent in one conversation, kept up to date by the events of its run.
 import type { LiveEvent, Run, Schemas } from '../api/client';
 import { daemonNow, text } from '../ui/format';
 
@@ -29,7 +29,7 @@ export const runningOf = (run: Run): Running => ({
   replyTo: run.replyTo,
 });
 
-// How long the tools took whose end the page has seen, by their calls. Transcripts do not say it.
+// Durations of tools, by the id of the call. The page knows those whose end it has seen; transcripts do not have them.
 const toolTimes = new Map<string, { ms: number; until: number }>();
 const SAME_MS = 60_000; // the same id may come again in another run
 
@@ -46,7 +46,7 @@ function noteTime(tool: Running['tools'][number] | undefined, until: number) {
   toolTimes.set(tool.callId, { ms: until - tool.since, until });
 }
 
-// What it does after an event. Null: nothing.
+// Returns what the agent does after an event. Null: it does nothing.
 export function runningAfter(now: Running | null, { type, data, time }: LiveEvent): Running | null {
   const runId = text(data.runId);
   if (type === 'run.started')

@@ -19,7 +19,7 @@ export const trouble = signal<unknown>(null);
 export const more = signal<string | null>(null);
 let turn = 0; // of what is shown; rises when it is read anew
 let asOf = 0;
-// Whether the list was read after the event.
+// Returns whether the list was read after the event.
 export const isOld = (seq: number) => seq <= asOf;
 
 const queryOf = (f: Filters, cursor: string | null) => ({

@@ -56,7 +56,7 @@ export const drawSoon = () => {
   });
 };
 
-// Whether the daemon decides which sessions are shown: by a text, or by a state.
+// Returns whether the daemon decides which sessions are shown: by a text, or by a state.
 export const isNarrowed = () => !!filters.value.q || !!filters.value.status;
 export function fits(s: Session): boolean {
   const f = filters.value;

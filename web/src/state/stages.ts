@@ -22,7 +22,7 @@ const placeOf = ({ agent, key }: Place): Place => ({ agent, key });
 // Whom a delivery goes to, as one conversation has it: there messages are sent in order.
 export const receiverOf = ({ agent, key, channel, accountId, to, threadId }: Delivery) =>
   JSON.stringify([agent, key, channel, accountId, to, threadId]);
-// A delivery that was read twice, in two states, is as it was later.
+// Returns each delivery once. Of one that was read twice, in two states, the later state counts.
 const ORDER: Delivery['status'][] = ['pending', 'leased', 'failed', 'sent'];
 function latest(deliveries: readonly Delivery[]): Delivery[] {
   const all = new Map<string, Delivery>();

@@ -1,4 +1,5 @@
-// What a token is called: its note, where this token may read those of others. Read once, when a name is first asked for.
+// Names of tokens. The name is the note of the token. Only who may list tokens sees the notes of others; they are read
+// when a name is first needed.
 import { signal } from '@preact/signals';
 import { ask, type Schemas } from '../api/client';
 import { listen } from '../live/hub';
@@ -23,5 +24,5 @@ export function nameOfToken(id: string): string {
   return notes.value.get(id) || (who.value?.id === id && who.value.note) || id;
 }
 
-// The same in a sentence about what somebody did.
+// Returns the name for a sentence such as "Allowed by you".
 export const whoIs = (id: string) => (who.value?.id === id ? 'you' : nameOfToken(id));

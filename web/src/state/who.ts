@@ -24,7 +24,7 @@ const MAY: Record<string, string[]> = {
   tokens: ['admin'],
   stream: ['admin', 'operator', 'bridge', 'runner', 'viewer', 'session'],
 };
-// Whether the role allows it. The daemon decides; this only keeps from showing what would be refused.
+// Returns whether the role allows it. The daemon decides; this only keeps from showing what would be refused.
 export function may(what: string): boolean {
   if (!who.value) return false;
   const given = who.value.permissions as string[];
@@ -34,7 +34,7 @@ export function may(what: string): boolean {
     (what === 'send' && given.includes('takeover'))
   );
 }
-// Whether the token is limited to no agent, key prefix, channel or session: some routes are for such tokens only.
+// Returns whether the token is limited to no agent, key prefix, channel or session: some routes are for such tokens only.
 export const seesAll = () =>
   !!who.value && !who.value.agents.length && !who.value.keyPrefix && !who.value.channel && !who.value.key;
 

@@ -14,8 +14,8 @@ export interface Asked<T> {
 }
 
 // Reads `path` (null: nothing), again when `touches` says so of an event, when a gap was told, and when `again` is called.
-// What was read stays while it is read anew. Events that come together cause one reading; one that comes while it is read
-// causes another when the answer is there, so that an answer comes however many events do.
+// The old answer stays until the new one is there. Several events at once cause one request. An event during a request
+// causes one more request after its answer, so that a steady flow of events cannot keep answers away.
 export function useAsk<T>(path: string | null, touches?: (event: LiveEvent) => boolean): Asked<T> {
   const [state, setState] = useState<{ path: string | null; data: T | null; error: unknown }>({
     path: null,
@@ -127,7 +127,7 @@ export function useKeys(keys: Record<string, (event: KeyboardEvent) => void | fa
   }, []);
 }
 
-// Whether the window fits a media query.
+// Returns whether the window fits a media query.
 export function useMedia(query: string): boolean {
   const [fits, setFits] = useState(() => matchMedia(query).matches);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// What is to be known about a line besides its sentence, and how codes of refusals end the sentence.
+// Codes of refusals: how each ends the sentence of a line, and what it means.
 export const CODES: Record<string, [ending: string, meaning: string]> = {
   unauthorized: [
     ' without a valid token',
@@ -22,7 +22,7 @@ export const CODES: Record<string, [ending: string, meaning: string]> = {
   validation_failed: ['', 'Something in the request is not valid. Nothing was changed.'],
   storage_full: [' on a full disk', 'The disk is full. Nothing new is stored until there is room.'],
 };
-// Who may not answer an approval: the audit log does not say which of the reasons it was.
+// A refused answer to an approval has one of two reasons. The audit log does not say which.
 const OWN_APPROVAL =
   'A token that asks for an approval cannot give it, and some roles answer none. This answer did not count.';
 

@@ -1,4 +1,4 @@
-// Who did what, and who was refused: the requests of the audit log, or the live events.
+// The view Audit: the requests of the audit log, or the live events.
 import { EventsView } from '../events';
 import { RequestsView } from './requests';
 import { shownView } from './switch';

@@ -24,7 +24,7 @@ export function Switch() {
   );
 }
 
-// What else the address narrows the view to. Pressing one takes it away.
+// The filters that came with the address, as buttons. Pressing one removes the filter.
 export function Chips({ names }: { names: ('actor' | 'key' | 'code')[] }) {
   const { query } = route.value;
   const labelOf = (name: string, value: string) => {

@@ -1,4 +1,4 @@
-// What a line of the audit log says, as a sentence. The compiler demands a line for every write of openapi.json.
+// Makes a sentence of a line of the audit log. The compiler demands words for every write of openapi.json.
 import type { Schemas } from '../../api/client';
 import type { paths } from '../../api/schema';
 import { visible } from '../../ui/format';
@@ -108,7 +108,7 @@ const WORDS: Record<Route<Exclude<Method, 'get'>>, Words> & Partial<Record<Route
   'GET /v1/admin/config': 'maintenance: read the configuration',
   'POST /v1/admin/doctor': 'maintenance: examine the state directory',
 };
-// What is read is named by its path: "read the allowed tools".
+// The words for a read come from its path: "read the allowed tools".
 function reading(route: string): string {
   const [group] = [...GROUPS].sort((a, b) => route.lastIndexOf(b) - route.lastIndexOf(a));
   const noun = route.split('/').findLast(part => part && !part.includes('{')) ?? 'dashboard';

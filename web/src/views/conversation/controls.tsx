@@ -19,7 +19,7 @@ import { TakeOver } from './take_over';
 const QUIET_MS = 30_000;
 
 // How far the run is, counted by the second, and since when nothing new came of it. Its runner may be alive all the same: a
-// heartbeat is no event.
+// heartbeat is not an event.
 function AtWork({ run }: { run: Running }) {
   const quiet = seconds.value - run.seen;
   return (

@@ -9,7 +9,7 @@ export interface Later {
   reactions: Map<string, number>;
   delivered?: string;
 }
-// How a run went whose answer a message is.
+// How long the run of an answer took, and in how many steps.
 export interface Ended {
   ms: number;
   steps: number;
@@ -77,7 +77,7 @@ function isSeen(message: Message): boolean {
   return !UNSEEN.has(type);
 }
 
-// Puts how a run went to the answer that it ended with.
+// Notes at an answer how its run went.
 function putFoot(item: Item | undefined, record: Message) {
   const { status, startedAt, endedAt, steps } = (record.data ?? {}) as Record<string, unknown>;
   if (status !== 'done' || item?.kind !== 'message' || item.message.role !== 'assistant') return;

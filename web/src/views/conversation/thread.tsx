@@ -15,7 +15,7 @@ import { Row } from './row';
 
 const SEEN_MS = 1000;
 
-// Whether a person begins a turn with it.
+// Returns whether a person begins a turn with it.
 const isTurn = (item: Item): item is Extract<Item, { kind: 'message' }> =>
   item.kind === 'message' && item.message.role === 'user' && !isInternal(item.message);
 

@@ -1,18 +1,16 @@
 // What becomes of a message on its way to people.
 import type { Delivery } from '../../api/client';
-import { lasted, text } from '../../ui/format';
+import { daemonNow, lasted, seconds, text } from '../../ui/format';
 import { isGivenUp } from '../../state/work';
 import { channelName } from '../../ui/basics';
 import { Icon } from '../../ui/icons';
-import { useTick } from '../../ui/use';
 import { DeliveryActions } from '../work/delivery_actions';
 
 function NextTry({ delivery }: { delivery: Delivery }) {
-  useTick(1000);
   return (
     <>
       {text(delivery.error?.message) || 'It did not go out'}. Try {delivery.attempt + 1} in{' '}
-      {lasted((delivery.nextAt ?? 0) - Date.now())}
+      {lasted((delivery.nextAt ?? 0) - seconds.value)}
     </>
   );
 }
@@ -34,7 +32,7 @@ export function Tick({ delivery, sentAs }: { delivery?: Delivery; sentAs?: strin
         <DeliveryActions delivery={delivery} />
       </span>
     );
-  if (delivery?.status === 'pending' && (delivery.nextAt ?? 0) > Date.now())
+  if (delivery?.status === 'pending' && (delivery.nextAt ?? 0) > daemonNow())
     return (
       <span class="tick warn-text">
         <Icon name="again" size={14} />

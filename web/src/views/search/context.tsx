@@ -9,7 +9,7 @@ import { itemsOf, type Item } from '../conversation/items';
 import { Row } from '../conversation/row';
 import { sessionOf, type Found } from './hits';
 
-// Whether the hit stands in it: the result of a tool stands in the message that called it.
+// Returns whether the hit stands in it: the result of a tool stands in the message that called it.
 const holds = (item: Item, found: Found) =>
   ('message' in item && item.message.seq === found.seq) ||
   (item.kind === 'message' && [...item.results.values()].some(result => result.seq === found.seq));

@@ -32,7 +32,7 @@ Commits::~Commits() { hand_over(); }
 
 decide::Context Commits::context(std::string_view actor, std::string_view source) {
   return {.next_seq = next_seq_,
-          .now = store::unix_ms(),
+          .now = env_.clock.wall_ms(),
           .age_now = clock_->now(),
           .epoch = journal_->epoch(),
           .actor = actor,

@@ -23,6 +23,7 @@
 #include "daemon/decide/rules.hpp"
 #include "daemon/ledger/background.hpp"
 #include "daemon/ledger/paths.hpp"
+#include "daemon/runtime/clock.hpp"
 #include "daemon/runtime/one_by_one.hpp"
 #include "daemon/runtime/one_thread.hpp"
 #include "store/clock.hpp"
@@ -62,6 +63,7 @@ struct LedgerEnv {
 
   asio::io_context& io;
   asio::thread_pool& disk;  // runs whatever may block
+  runtime::Clock clock{};
   const config::Config config;
   decide::Rules rules;
   // The deliveries that are kept for bridges, by filter; leases::Adopter changes it.

@@ -173,6 +173,8 @@ class Ledger {
   void set_pulse(std::function<decide::RunPulse(const std::string&, const std::string&, const decide::RunHold&)> of) {
     parts_.env.pulse_of = std::move(of);
   }
+  // Tests turn a clock of their own.
+  void set_clock(runtime::Clock clock) { parts_.env.clock = std::move(clock); }
   // Returns a keyed hash where a key or id names an ephemeral session, or one that was there lately. Nothing: it does
   // not. Without an agent it is the key's.
   std::optional<std::string> hidden_name(std::string_view agent, std::string_view key_or_id) const;

@@ -1,0 +1,16 @@
+// The clocks that the daemon's deadlines run on. Tests put clocks that they turn in their place. Thread: the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "store/clock.hpp"
+
+namespace sessiond::runtime {
+
+struct Clock {
+  std::function<std::int64_t()> steady_ms = store::steady_ms;  // is never set: for durations and deadlines
+  std::function<std::int64_t()> wall_ms = store::unix_ms;
+};
+
+}  // namespace sessiond::runtime

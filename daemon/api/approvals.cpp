@@ -65,7 +65,7 @@ HandlerResult answer_when_decided(Api& api, const http::Request& request, const 
     co_return decided;
   };
   CO_TRY(co_await api.work.approvals.follow(
-      {.id = id, .wait_ms = wait_ms, .gone = has_gone(api, request), .look = look}, api.draining));
+      {.id = id, .wait_ms = wait_ms, .gone = has_gone(api, request), .look = look}));
   co_return response;
 }
 

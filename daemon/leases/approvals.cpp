@@ -1,17 +1,11 @@
 #include "daemon/leases/approvals.hpp"
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
-#include <memory>
-#include <vector>
 
 #include "daemon/decide/approval_commands.hpp"
 #include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
-#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 
@@ -19,26 +13,28 @@ namespace sessiond::leases {
 namespace {
 
 constexpr std::int64_t deny_again_ms = 1'000;  // when an approval could not be denied
-constexpr std::int64_t longest_look_ms = 60'000;
 
 }  // namespace
 
 Approvals::Approvals(ledger::Ledger& ledger)
-    : ledger_(ledger), timer_(ledger.parts().env.io), background_(ledger.parts().env.io) {}
+    : ledger_(ledger),
+      clock_(ledger.parts().env.clock),
+      background_(ledger.parts().env.io),
+      deadlines_(ledger.parts().env.io, clock_,
+                 [this](const std::string& id) {
+                   deadlines_.set(id, deadlines_.now() + deny_again_ms);  // its event comes before
+                   background_.run(expire(open_.at(id), id), "expire_approval");
+                 }),
+      polls_(ledger.parts().env.io, clock_) {}
 
 void Approvals::start() {
   background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_approvals");
-  background_.run(run(), "approvals");
+  background_.run(deadlines_.run(), "approvals");
 }
 
 asio::awaitable<void> Approvals::stop() {
-  stopping_ = true;
-  timer_.cancel();
+  deadlines_.stop();
   co_await background_.wait_until_all_ended();
-}
-
-void Approvals::drain() {
-  for (Waiter& waiter : waiting_) waiter.timer.cancel();
 }
 
 asio::awaitable<void> Approvals::take_up(std::set<std::string> recovered) {
@@ -47,13 +43,13 @@ asio::awaitable<void> Approvals::take_up(std::set<std::string> recovered) {
                          .recovered = std::move(recovered),
                          .may_be_open = may_have_runs(ledger_),  // only an active run has open approvals
                          .take = [this](const decide::AgentState& state) { take_up_agent(state); }},
-                        stopping_);
+                        deadlines_.is_stopped());
   is_taken_up_ = true;
   taken_up_.release(UINT64_MAX);
 }
 
 void Approvals::take_up_agent(const decide::AgentState& state) {
-  const std::int64_t wall = store::unix_ms();
+  const std::int64_t wall = clock_.wall_ms();
   const std::int64_t age = ledger_.parts().commits.clock().now();
   for (const auto& [key, runs] : state.runs.sessions()) {
     for (const decide::Approval& approval : runs.approvals.all()) {
@@ -66,25 +62,14 @@ void Approvals::take_up_agent(const decide::AgentState& state) {
 
 void Approvals::keep(const Place& place, const decide::Approval& approval, std::int64_t rest) {
   const std::int64_t most = std::max<std::int64_t>(approval.deadline - approval.asked_at, 0);
-  open_[approval.id].place = place;
-  set_until(approval.id, store::steady_ms() + std::clamp<std::int64_t>(rest, 0, most));
-  timer_.cancel();
-}
-
-void Approvals::set_until(const std::string& id, std::int64_t until) {
-  Open& open = open_.at(id);
-  due_.erase({open.until, id});
-  open.until = until;
-  due_.emplace(until, id);
+  open_[approval.id] = place;
+  deadlines_.set(approval.id, deadlines_.now() + std::clamp<std::int64_t>(rest, 0, most));
 }
 
 void Approvals::forget(const std::string& id) {
-  if (const auto known = open_.extract(id)) due_.erase({known.mapped().until, id});
-  for (Waiter& waiter : waiting_) {
-    if (waiter.id != id) continue;
-    waiter.decided = true;
-    waiter.timer.cancel();
-  }
+  open_.erase(id);
+  deadlines_.erase(id);
+  polls_.wake([&id](const std::string& of) { return of == id; });
 }
 
 void Approvals::see(const journal::Event& event) {
@@ -94,25 +79,6 @@ void Approvals::see(const journal::Event& event) {
   if (type != EventType::approval_requested) return;
   const decide::Approval approval = decide::read_approval(event.data);
   keep({event.envelope.agent, event.envelope.key}, approval, approval.deadline - approval.asked_at);
-}
-
-asio::awaitable<void> Approvals::run() {
-  while (!stopping_) {
-    const std::int64_t now = store::steady_ms();
-    const std::int64_t next = std::min(look(now), now + longest_look_ms);
-    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next - now, 1)));
-    boost::system::error_code woken;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
-}
-
-std::int64_t Approvals::look(std::int64_t now) {
-  while (!due_.empty() && due_.begin()->first <= now) {
-    const std::string id = due_.begin()->second;
-    set_until(id, now + deny_again_ms);  // its event comes before
-    background_.run(expire(open_.at(id).place, id), "expire_approval");
-  }
-  return due_.empty() ? INT64_MAX : due_.begin()->first;
 }
 
 asio::awaitable<void> Approvals::expire(Place place, std::string id) {
@@ -134,26 +100,18 @@ asio::awaitable<void> Approvals::expire(Place place, std::string id) {
 asio::awaitable<std::set<Approvals::Place>> Approvals::places() {
   if (!is_taken_up_) co_await taken_up_.wait(1);
   std::set<Place> places;
-  for (const auto& [id, open] : open_) places.insert(open.place);
+  for (const auto& [id, place] : open_) places.insert(place);
   co_return places;
 }
 
-asio::awaitable<Result<void>> Approvals::follow(Wish wish, const bool& draining) {
-  const std::int64_t deadline = store::steady_ms() + wish.wait_ms;
-  // It stands in the list before it looks, so that no answer passes in between.
-  const auto waiter = waiting_.insert(
-      waiting_.end(), {.id = wish.id, .timer = asio::steady_timer(ledger_.parts().env.io), .decided = false});
-  const std::shared_ptr<void> leave(nullptr, [this, waiter](void*) { waiting_.erase(waiter); });
+asio::awaitable<Result<void>> Approvals::follow(Wish wish) {
+  runtime::LongPoll<std::string>::Place place(polls_, wish.id, clock_.steady_ms() + wish.wait_ms, wish.gone);
   for (;;) {
-    waiter->decided = false;
     CO_TRY(const bool decided, co_await wish.look());
-    if (wish.gone && wish.gone())
-      co_return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
-    if (decided || draining || store::steady_ms() >= deadline) co_return Result<void>{};
-    if (waiter->decided) continue;
-    waiter->timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(deadline - store::steady_ms(), 1)));
-    boost::system::error_code woken;
-    co_await waiter->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (decided && !place.is_gone()) co_return Result<void>{};
+    const auto woken = co_await place.wait();
+    if (woken == runtime::Woken::gone) co_return runtime::client_has_gone();
+    if (woken != runtime::Woken::news) co_return Result<void>{};
   }
 }
 

@@ -6,10 +6,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <set>
 #include <string>
@@ -17,6 +15,8 @@
 
 #include "daemon/decide/approval.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/deadlines.hpp"
+#include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/waiters.hpp"
 #include "store/journal/event.hpp"
 
@@ -31,7 +31,7 @@ class Approvals {
   void start();  // takes up the approvals of before
   asio::awaitable<void> stop();
   void see(const journal::Event& event);  // that became durable
-  void drain();                           // requests that wait are answered
+  void drain() { polls_.drain(); }        // requests that wait are answered
 
   std::size_t open() const { return open_.size(); }
   // The sessions that have open approvals. Waits until those of before the start are known.
@@ -45,37 +45,23 @@ class Approvals {
     std::function<asio::awaitable<Result<bool>>()> look{};
   };
   // Looks at once, and again when the approval is decided or the time is over. request_timeout: the client has gone.
-  asio::awaitable<Result<void>> follow(Wish wish, const bool& draining);
+  asio::awaitable<Result<void>> follow(Wish wish);
 
  private:
-  struct Open {
-    Place place{};
-    std::int64_t until = 0;  // steady ms
-  };
-  struct Waiter {
-    std::string id{};
-    asio::steady_timer timer;
-    bool decided = false;
-  };
-
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_agent(const decide::AgentState& state);
   void keep(const Place& place, const decide::Approval& approval, std::int64_t rest);
-  void set_until(const std::string& id, std::int64_t until);
   void forget(const std::string& id);
-  asio::awaitable<void> run();
-  std::int64_t look(std::int64_t now);  // denies what is due; returns when the next is
   asio::awaitable<void> expire(Place place, std::string id);
 
   ledger::Ledger& ledger_;
-  asio::steady_timer timer_;
+  const runtime::Clock& clock_;
   ledger::Background background_;
-  std::map<std::string, Open, std::less<>> open_{};       // by id
-  std::set<std::pair<std::int64_t, std::string>> due_{};  // until and id of each
-  std::list<Waiter> waiting_{};
+  std::map<std::string, Place, std::less<>> open_{};  // by id
+  runtime::Deadlines<std::string> deadlines_;         // of each of these
+  runtime::LongPoll<std::string> polls_;
   runtime::Waiters taken_up_{};
   bool is_taken_up_ = false;
-  bool stopping_ = false;
 };
 
 }  // namespace sessiond::leases

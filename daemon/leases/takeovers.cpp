@@ -1,106 +1,81 @@
 #include "daemon/leases/takeovers.hpp"
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 
 #include "daemon/decide/takeover_commands.hpp"
 #include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
-#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::leases {
 namespace {
 
 constexpr std::int64_t expire_again_ms = 1'000;  // when the hand-back failed
-constexpr std::int64_t longest_wait_ms = 60'000;
 
 }  // namespace
 
 Takeovers::Takeovers(ledger::Ledger& ledger)
-    : ledger_(ledger), timer_(ledger.parts().env.io), background_(ledger.parts().env.io) {}
+    : ledger_(ledger),
+      background_(ledger.parts().env.io),
+      deadlines_(ledger.parts().env.io, ledger.parts().env.clock, [this](const Place& place) {
+        deadlines_.set(place, deadlines_.now() + expire_again_ms);  // its event comes before
+        background_.run(expire(place), "expire_takeover");
+      }) {}
 
 void Takeovers::start() {
   background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_takeovers");
-  background_.run(run(), "takeovers");
+  background_.run(deadlines_.run(), "takeovers");
 }
 
 asio::awaitable<void> Takeovers::stop() {
-  stopping_ = true;
-  timer_.cancel();
+  deadlines_.stop();
   co_await background_.wait_until_all_ended();
 }
 
 asio::awaitable<void> Takeovers::take_up(std::set<std::string> recovered) {
   const auto take = [this](const decide::AgentState& state) {
-    const std::int64_t wall = store::unix_ms();
+    const std::int64_t wall = ledger_.parts().env.clock.wall_ms();
     const std::int64_t age = ledger_.parts().commits.clock().now();
     for (const std::string& key : state.runs.taken_over()) {
       const decide::Takeover& takeover = *state.runs.find(key)->takeover;
-      if (!until_.contains({state.id(), key}))
+      if (!for_ms_.contains({state.id(), key}))
         keep({state.id(), key}, takeover, std::max(takeover.until - wall, takeover.age_until - age));
     }
   };
   co_await take_up_open(
       ledger_,
       {.what = "takeovers", .recovered = std::move(recovered), .may_be_open = may_have_runs(ledger_), .take = take},
-      stopping_);
+      deadlines_.is_stopped());
 }
 
 void Takeovers::keep(const Place& place, const decide::Takeover& takeover, std::int64_t rest) {
-  set_until(place, store::steady_ms() + std::clamp<std::int64_t>(rest, 0, takeover.for_ms), takeover.for_ms);
-  timer_.cancel();
-}
-
-void Takeovers::set_until(const Place& place, std::int64_t until, std::int64_t for_ms) {
-  forget(place);
-  until_.emplace(place, Kept{.until = until, .for_ms = for_ms});
-  due_.emplace(until, place);
+  for_ms_[place] = takeover.for_ms;
+  deadlines_.set(place, deadlines_.now() + std::clamp<std::int64_t>(rest, 0, takeover.for_ms));
 }
 
 void Takeovers::forget(const Place& place) {
-  if (const auto known = until_.extract(place)) due_.erase({known.mapped().until, place});
+  for_ms_.erase(place);
+  deadlines_.erase(place);
 }
 
 void Takeovers::see(const journal::Event& event) {
   using journal::EventType;
   const EventType type = event.envelope.type;
-  const bool is_word = type == EventType::message_appended && !until_.empty();
+  const bool is_word = type == EventType::message_appended && !for_ms_.empty();
   if (type != EventType::session_takeover && type != EventType::session_handback &&
       type != EventType::session_deleted && !is_word)
     return;
   const Place place{event.envelope.agent, event.envelope.key};
   if (is_word) {
-    const auto known = until_.find(place);
-    if (known != until_.end() && json::find(event.data, "word"))
-      set_until(place, store::steady_ms() + known->second.for_ms, known->second.for_ms);
+    const auto known = for_ms_.find(place);
+    if (known != for_ms_.end() && json::find(event.data, "word"))
+      deadlines_.set(place, deadlines_.now() + known->second);
     return;
   }
   if (type != EventType::session_takeover) return forget(place);
   const decide::Takeover takeover = decide::read_takeover(event.data);
   keep(place, takeover, takeover.for_ms);
-}
-
-asio::awaitable<void> Takeovers::run() {
-  while (!stopping_) {
-    const std::int64_t now = store::steady_ms();
-    const std::int64_t next = std::min(look(now), now + longest_wait_ms);
-    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next - now, 1)));
-    boost::system::error_code woken;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
-}
-
-std::int64_t Takeovers::look(std::int64_t now) {
-  while (!due_.empty() && due_.begin()->first <= now) {
-    const Place place = due_.begin()->second;
-    set_until(place, now + expire_again_ms, until_.at(place).for_ms);  // its event comes before
-    background_.run(expire(place), "expire_takeover");
-  }
-  return due_.empty() ? INT64_MAX : due_.begin()->first;
 }
 
 asio::awaitable<void> Takeovers::expire(Place place) {

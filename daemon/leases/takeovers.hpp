@@ -5,7 +5,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -14,6 +13,7 @@
 
 #include "daemon/decide/takeover.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/deadlines.hpp"
 #include "store/journal/event.hpp"
 
 namespace sessiond::leases {
@@ -25,29 +25,20 @@ class Takeovers {
   void start();  // takes up those of before
   asio::awaitable<void> stop();
   void see(const journal::Event& event);  // that became durable
-  std::size_t size() const { return until_.size(); }
+  std::size_t size() const { return for_ms_.size(); }
 
  private:
   using Place = std::pair<std::string, std::string>;  // agent and key
-  struct Kept {
-    std::int64_t until = 0;   // steady ms
-    std::int64_t for_ms = 0;  // after the person's next word
-  };
 
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   void keep(const Place& place, const decide::Takeover& takeover, std::int64_t rest);
-  void set_until(const Place& place, std::int64_t until, std::int64_t for_ms);
   void forget(const Place& place);
-  asio::awaitable<void> run();
-  std::int64_t look(std::int64_t now);  // hands back what is due; returns when the next is
   asio::awaitable<void> expire(Place place);
 
   ledger::Ledger& ledger_;
-  asio::steady_timer timer_;
   ledger::Background background_;
-  std::map<Place, Kept> until_{};
-  std::set<std::pair<std::int64_t, Place>> due_{};  // by time
-  bool stopping_ = false;
+  std::map<Place, std::int64_t> for_ms_{};  // how long each lasts after the person's next word
+  runtime::Deadlines<Place> deadlines_;     // of each of these
 };
 
 }  // namespace sessiond::leases

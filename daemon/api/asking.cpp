@@ -31,7 +31,7 @@ asio::awaitable<Result<ledger::Reply>> commit_asking(Api& api, AskingCommit comm
   if (asking.ask) first.respond_async = false;
   CO_TRY(auto reply, co_await api.ledger.commit(commit.agent, std::move(first), decide));
   if (reply.status != decide::asked) co_return reply;
-  CO_TRY(asking.verdict, co_await hooks.wait(std::move(reply.body), commit.gone, api.draining));
+  CO_TRY(asking.verdict, co_await hooks.wait(std::move(reply.body), commit.gone));
   co_return co_await api.ledger.commit(commit.agent, std::move(commit.requester), decide);
 }
 

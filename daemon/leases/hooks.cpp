@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
-#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
 
@@ -19,7 +15,6 @@ namespace {
 
 constexpr std::size_t most_ended = 1'000;   // that a repeated answer finds
 constexpr std::size_t most_open = 100'000;  // beyond them, calls that nobody waits for are not kept
-constexpr std::int64_t longest_look = 60'000;
 constexpr std::int64_t poll_ms = 1'000;  // how often a request that waits looks whether its client has gone
 
 runs::HookAnswer answer_of(const Hooks::Call& call, std::int64_t now) {
@@ -41,18 +36,17 @@ runs::HookAnswer answer_of(const Hooks::Call& call, std::int64_t now) {
 }  // namespace
 
 Hooks::Hooks(ledger::Ledger& ledger)
-    : ledger_(ledger), timer_(ledger.parts().env.io), background_(ledger.parts().env.io) {}
+    : ledger_(ledger),
+      clock_(ledger.parts().env.clock),
+      background_(ledger.parts().env.io),
+      deadlines_(ledger.parts().env.io, clock_, [this](const std::string& id) { call_is_due(id); }),
+      polls_(ledger.parts().env.io, clock_) {}
 
-void Hooks::start() { background_.run(run(), "hooks"); }
+void Hooks::start() { background_.run(deadlines_.run(), "hooks"); }
 
 asio::awaitable<void> Hooks::stop() {
-  stopping_ = true;
-  timer_.cancel();
+  deadlines_.stop();
   co_await background_.wait_until_all_ended();
-}
-
-void Hooks::drain() {
-  for (Waiter& waiter : waiting_) waiter.timer.cancel();
 }
 
 asio::awaitable<Result<void>> Hooks::change_now(Change how) {
@@ -107,7 +101,7 @@ void Hooks::undo_end(const std::string& id) {
 
 void Hooks::keep(const journal::Event& event) {
   const bool waited_for = json::find(event.data, "blocking") == "true";
-  if (!waited_for && due_.size() >= most_open) return;
+  if (!waited_for && deadlines_.size() >= most_open) return;
   const auto text = [&event](std::string_view name) { return json::string_at(event.data, name).value_or(""); };
   const std::int64_t rest = json::int_at(event.data, "deadline").value_or(0) - event.envelope.time;
   auto call = std::make_shared<Call>(Call{.place = {event.envelope.agent, event.envelope.key},
@@ -117,12 +111,10 @@ void Hooks::keep(const journal::Event& event) {
                                                    .event = text("event"),
                                                    .run_id = text("runId")},
                                           .blocks_on_timeout = text("onTimeout") == "block",
-                                          .until = store::steady_ms() + std::max<std::int64_t>(rest, 1)});
-  const bool is_next = due_.empty() || call->until < due_.begin()->first;
-  due_.emplace(call->until, call->call.id);
+                                          .until = clock_.steady_ms() + std::max<std::int64_t>(rest, 1)});
+  deadlines_.set(call->call.id, call->until);
   std::string id = call->call.id;
   calls_[std::move(id)] = std::move(call);
-  if (is_next) timer_.cancel();
 }
 
 void Hooks::end(const std::string& id, std::string outcome) {
@@ -130,19 +122,17 @@ void Hooks::end(const std::string& id, std::string outcome) {
   if (found == calls_.end() || !found->second->outcome.empty()) return;
   const std::shared_ptr<Call> call = found->second;
   call->outcome = std::move(outcome);
-  const auto [first, last] = due_.equal_range(call->until);
-  for (auto each = first; each != last; ++each) {
-    if (each->second != id) continue;
-    due_.erase(each);
-    break;
-  }
+  deadlines_.erase(id);
   ended_.push_back(id);
   if (ended_.size() > most_ended) {
     calls_.erase(ended_.front());
     ended_.pop_front();
   }
-  for (Waiter& waiter : waiting_)
-    if (std::ranges::find(waiter.calls, call) != waiter.calls.end()) waiter.timer.cancel();
+  tell_those_that_wait_for(call);
+}
+
+void Hooks::tell_those_that_wait_for(const std::shared_ptr<const Call>& call) {
+  polls_.wake([&call](const Calls& calls) { return std::ranges::find(calls, call) != calls.end(); });
 }
 
 void Hooks::see(const journal::Event& event) {
@@ -155,26 +145,10 @@ void Hooks::see(const journal::Event& event) {
   end(json::string_at(event.data, "id").value_or(""), std::move(outcome));
 }
 
-asio::awaitable<void> Hooks::run() {
-  while (!stopping_) {
-    const std::int64_t now = store::steady_ms();
-    const std::int64_t next = std::min(look(now), now + longest_look);
-    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next - now, 1)));
-    boost::system::error_code woken;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
-}
-
-std::int64_t Hooks::look(std::int64_t now) {
-  while (!due_.empty() && due_.begin()->first <= now) {
-    const std::string id = due_.begin()->second;
-    due_.erase(due_.begin());
-    const std::shared_ptr<Call> call = calls_.at(id);
-    for (Waiter& waiter : waiting_)
-      if (std::ranges::find(waiter.calls, call) != waiter.calls.end()) waiter.timer.cancel();
-    background_.run(expire(call), "expire_hook");
-  }
-  return due_.empty() ? INT64_MAX : due_.begin()->first;
+void Hooks::call_is_due(const std::string& id) {
+  const std::shared_ptr<Call> call = calls_.at(id);
+  tell_those_that_wait_for(call);
+  background_.run(expire(call), "expire_hook");
 }
 
 asio::awaitable<void> Hooks::expire(std::shared_ptr<Call> call) {
@@ -195,28 +169,24 @@ asio::awaitable<void> Hooks::expire(std::shared_ptr<Call> call) {
   if (call->outcome.empty()) calls_.erase(call->call.id);
 }
 
-asio::awaitable<Result<runs::HookVerdict>> Hooks::wait(std::string calls, std::function<bool()> gone,
-                                                       const bool& draining) {
-  const auto waiter =
-      waiting_.insert(waiting_.end(), {.calls = {}, .timer = asio::steady_timer(ledger_.parts().env.io)});
-  const std::shared_ptr<void> leave(nullptr, [this, waiter](void*) { waiting_.erase(waiter); });
+asio::awaitable<Result<runs::HookVerdict>> Hooks::wait(std::string calls, std::function<bool()> gone) {
+  runtime::LongPoll<Calls>::Place place(polls_, {}, runtime::never, std::move(gone));
   for (const std::string_view id : json::elements(json::find(calls, "calls").value_or("[]")))
     if (const auto found = calls_.find(json::as_string(id).value_or("")); found != calls_.end())
-      waiter->calls.push_back(found->second);
+      place.topic.push_back(found->second);
   for (;;) {
-    if (draining) co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
-    if (gone && gone()) co_return fail(Code::request_timeout, "the client has gone");
-    const std::int64_t now = store::steady_ms();
+    const std::int64_t now = clock_.steady_ms();
     std::vector<runs::HookAnswer> answers;
     std::int64_t until = now + poll_ms;
-    for (const auto& call : waiter->calls) {
+    for (const auto& call : place.topic) {
       answers.push_back(answer_of(*call, now));
       if (answers.back().is_open) until = std::min(until, call->until);
     }
     if (const auto verdict = runs::verdict_of(answers)) co_return *verdict;
-    waiter->timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(until - now, 1)));
-    boost::system::error_code woken;
-    co_await waiter->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    const auto woken = co_await place.wait(until);
+    if (woken == runtime::Woken::draining)
+      co_return fail(Code::draining, "the daemon is shutting down; nothing was stored");
+    if (woken == runtime::Woken::gone) co_return fail(Code::request_timeout, "the client has gone");
   }
 }
 

@@ -6,20 +6,19 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/decide/hooks.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/deadlines.hpp"
+#include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/one_by_one.hpp"
 #include "store/journal/event.hpp"
 
@@ -34,7 +33,7 @@ class Hooks {
   void start();
   asio::awaitable<void> stop();
   void see(const journal::Event& event);  // that became durable
-  void drain();                           // requests that wait are answered
+  void drain() { polls_.drain(); }        // requests that wait are answered
 
   const runs::HookList& list() const { return *ledger_.parts().env.hooks; }
   // Changes the list, once that is durable: with a hook of this name, or without it. hook_exists: there is one of this
@@ -56,36 +55,30 @@ class Hooks {
   bool begin_end(const std::string& id);
   void undo_end(const std::string& id);  // the commit failed
 
-  // Waits for what the handlers say. `calls` is the body of a decision with the status `decide::asked`. `draining`: the
+  // Waits for what the handlers say. `calls` is the body of a decision with the status `decide::asked`. draining: the
   // daemon stops; request_timeout: the client has gone.
-  asio::awaitable<Result<runs::HookVerdict>> wait(std::string calls, std::function<bool()> gone, const bool& draining);
+  asio::awaitable<Result<runs::HookVerdict>> wait(std::string calls, std::function<bool()> gone);
 
  private:
-  using Calls = std::vector<std::shared_ptr<Call>>;
-  struct Waiter {
-    Calls calls{};
-    asio::steady_timer timer;
-  };
-
+  using Calls = std::vector<std::shared_ptr<const Call>>;
   using Change = std::function<Result<void>(runs::HookList&)>;
   // Each change begins with the list that the one before has left.
   asio::awaitable<Result<void>> change(Change how) { return changes_.run(change_now(std::move(how))); }
   asio::awaitable<Result<void>> change_now(Change how);
   void keep(const journal::Event& event);
   void end(const std::string& id, std::string outcome);
-  asio::awaitable<void> run();
-  std::int64_t look(std::int64_t now);  // expires what is due; returns when the next is
+  void tell_those_that_wait_for(const std::shared_ptr<const Call>& call);
+  void call_is_due(const std::string& id);
   asio::awaitable<void> expire(std::shared_ptr<Call> call);
 
   ledger::Ledger& ledger_;
-  asio::steady_timer timer_;
+  const runtime::Clock& clock_;
   ledger::Background background_;
   std::map<std::string, std::shared_ptr<Call>, std::less<>> calls_{};  // by id: those that are open, and the last ended
-  std::multimap<std::int64_t, std::string> due_{};                     // the ids of those that are open, by `until`
+  runtime::Deadlines<std::string> deadlines_;                          // of those that are open
   std::deque<std::string> ended_{};                                    // ids, the oldest first
-  std::list<Waiter> waiting_{};
+  runtime::LongPoll<Calls> polls_;
   runtime::OneByOne changes_{};
-  bool stopping_ = false;
 };
 
 }  // namespace sessiond::leases

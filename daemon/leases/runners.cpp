@@ -1,13 +1,9 @@
 #include "daemon/leases/runners.hpp"
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 #include <vector>
 
 #include "daemon/runtime/log.hpp"
-#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::leases {
@@ -19,14 +15,27 @@ constexpr std::int64_t longest_pause_ms = 60'000;
 }  // namespace
 
 Runners::Runners(ledger::Ledger& ledger)
-    : ledger_(ledger), timer_(ledger.parts().env.io), background_(ledger.parts().env.io) {}
+    : ledger_(ledger),
+      clock_(ledger.parts().env.clock),
+      background_(ledger.parts().env.io),
+      next_look_(ledger.parts().env.io, clock_, [this](std::monostate) {
+        background_.run(evict_idle(), "evict_idle_runners");
+        look_for_idle_later();
+      }) {}
 
-void Runners::start() { background_.run(run(), "runners"); }
+void Runners::start() {
+  look_for_idle_later();
+  background_.run(next_look_.run(), "runners");
+}
 
 asio::awaitable<void> Runners::stop() {
-  stopping_ = true;
-  timer_.cancel();
+  next_look_.stop();
   co_await background_.wait_until_all_ended();
+}
+
+void Runners::look_for_idle_later() {
+  const std::int64_t idle_ms = ledger_.rules().runs.runner_idle_ms;
+  next_look_.set({}, next_look_.now() + std::min(idle_ms / looks_in_idle_time, longest_pause_ms));
 }
 
 void Runners::see(const journal::Event& event) {
@@ -39,21 +48,11 @@ void Runners::see(const journal::Event& event) {
     return;
   }
   const std::string runner = json::string_at(event.data, "runner").value_or("");
-  all_[runner][place] = {.time = store::unix_ms(), .steady_ms = store::steady_ms()};
-}
-
-asio::awaitable<void> Runners::run() {
-  while (!stopping_) {
-    const std::int64_t idle_ms = ledger_.rules().runs.runner_idle_ms;
-    timer_.expires_after(std::chrono::milliseconds(std::min(idle_ms / looks_in_idle_time, longest_pause_ms)));
-    boost::system::error_code woken;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (!stopping_) co_await evict_idle();
-  }
+  all_[runner][place] = {.time = clock_.wall_ms(), .steady_ms = clock_.steady_ms()};
 }
 
 asio::awaitable<void> Runners::evict_idle() {
-  const std::int64_t oldest = store::steady_ms() - ledger_.rules().runs.runner_idle_ms;
+  const std::int64_t oldest = clock_.steady_ms() - ledger_.rules().runs.runner_idle_ms;
   std::vector<std::pair<std::string, std::int64_t>> evicted;  // with the time at which each took its last run
   for (auto runner = all_.begin(); runner != all_.end();) {
     auto& [name, sessions] = *runner;

@@ -4,13 +4,14 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/deadlines.hpp"
 #include "store/journal/event.hpp"
 
 namespace sessiond::leases {
@@ -34,14 +35,14 @@ class Runners {
   const std::map<std::string, Sessions>& all() const { return all_; }
 
  private:
-  boost::asio::awaitable<void> run();
+  void look_for_idle_later();
   boost::asio::awaitable<void> evict_idle();
 
   ledger::Ledger& ledger_;
-  boost::asio::steady_timer timer_;
+  const runtime::Clock& clock_;
   ledger::Background background_;
   std::map<std::string, Sessions> all_{};
-  bool stopping_ = false;
+  runtime::Deadlines<std::monostate> next_look_;
 };
 
 }  // namespace sessiond::leases

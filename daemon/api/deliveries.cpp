@@ -81,7 +81,7 @@ HandlerResult claim_deliveries(Api& api, http::Request& request) {
   CO_TRY(wish.part, read_part(request.principal, fields));
   wish.tells_failure = wish.part.agents.size() == 1 && is_given(fields, "agent") &&
                        request.principal.sees_whole_agent(wish.part.agents.front());
-  CO_TRY(const auto claimed, co_await api.work.outbox.claim(std::move(wish), api.draining));
+  CO_TRY(const auto claimed, co_await api.work.outbox.claim(std::move(wish)));
   if (claimed.empty()) co_return no_content();
   std::string body = "{\"data\":[";
   for (const std::string& list : claimed)

@@ -1,16 +1,12 @@
 #include "daemon/leases/outbox.hpp"
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 
 #include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/show.hpp"
 #include "daemon/runtime/log.hpp"
 #include "daemon/runtime/run_on.hpp"
-#include "store/clock.hpp"
 #include "store/files.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/try.hpp"
@@ -20,7 +16,8 @@ namespace {
 
 constexpr std::int64_t least_rest_of_lease_ms = 10'000;  // after a restart, if it was as long
 constexpr std::int64_t end_again_ms = 1'000;             // when a delivery could not be ended
-constexpr std::int64_t longest_wait_for_due_ms = 60'000;
+constexpr std::int64_t most_between_looks_ms = 60'000;   // at adoptions
+constexpr auto adoptions_look = "adoptions";             // no delivery has this id
 
 template <class Command>
 ledger::Decide decide_by(Command command) {
@@ -38,25 +35,28 @@ bool is_of_deliveries(const journal::Envelope& event) {
 
 Outbox::Outbox(ledger::Ledger& ledger)
     : ledger_(ledger),
+      clock_(ledger.parts().env.clock),
       adopter_(ledger),
-      timer_(ledger.parts().env.io),
-      taken_up_(ledger.parts().env.io, asio::steady_timer::time_point::max()),
-      background_(ledger.parts().env.io) {}
+      background_(ledger.parts().env.io),
+      deadlines_(ledger.parts().env.io, clock_,
+                 [this](const std::string& id) {
+                   if (id != adoptions_look) return delivery_is_due(id);
+                   background_.run(look_at_adoptions(), "adoptions");
+                   look_at_adoptions_later();
+                 }),
+      polls_(ledger.parts().env.io, clock_) {}
 
 void Outbox::start() {
   background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_deliveries");
-  background_.run(run(), "outbox");
+  look_at_adoptions_later();
+  background_.run(deadlines_.run(), "outbox");
 }
 
 asio::awaitable<void> Outbox::stop() {
-  stopping_ = true;
-  timer_.cancel();
-  taken_up_.cancel();
+  deadlines_.stop();
+  polls_.drain();
+  taken_up_.release(UINT64_MAX);
   co_await background_.wait_until_all_ended();
-}
-
-void Outbox::drain() {
-  for (Waiter& waiter : waiting_) waiter.timer.cancel();
 }
 
 asio::awaitable<void> Outbox::take_up(std::set<std::string> recovered) {
@@ -86,19 +86,17 @@ asio::awaitable<void> Outbox::take_up(std::set<std::string> recovered) {
                                  if (delivery.is_unsent() && !kept_.contains(id)) take_up_one(state, delivery);
                              },
                          .on_failure = [this](const std::string& agent) { agents_[agent]; }},
-                        stopping_);
-  if (stopping_) co_return;
-  is_taken_up_ = true;
-  taken_up_.cancel();
+                        deadlines_.is_stopped());
+  is_taken_up_ = !deadlines_.is_stopped();
+  taken_up_.release(UINT64_MAX);
 }
 
 void Outbox::take_up_one(const decide::AgentState& state, const decide::Delivery& delivery) {
-  const std::int64_t now = store::steady_ms();
-  const std::int64_t wall = store::unix_ms();
+  const std::int64_t now = clock_.steady_ms();
+  const std::int64_t wall = clock_.wall_ms();
   const std::int64_t most = ledger_.rules().deliveries.max_age_ms;
   const std::int64_t rest = ledger_.parts().commits.clock().rest_of(most, delivery.created_at, delivery.age_created_at);
   Kept& kept = kept_[delivery.id];
-  due_.erase({kept.due, delivery.id});
   kept = {.place = {.agent = state.id(),
                     .key = delivery.key,
                     .channel = delivery.channel,
@@ -128,10 +126,7 @@ asio::awaitable<void> Outbox::take_up_again(std::string agent, std::string id) {
 }
 
 asio::awaitable<void> Outbox::wait_until_taken_up() {
-  while (!is_taken_up_ && !stopping_) {
-    boost::system::error_code woken;
-    co_await taken_up_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
+  if (!is_taken_up_ && !deadlines_.is_stopped()) co_await taken_up_.wait(1);
 }
 
 asio::awaitable<std::vector<std::string>> Outbox::agents_with(std::string_view id) {
@@ -165,11 +160,11 @@ void Outbox::see(const journal::Event& event) {
   const auto number = [&event](std::string_view name) { return json::int_at(event.data, name).value_or(0); };
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, {});
   if (state != nullptr) agents_[agent] = state->deliveries.counts();
-  const std::int64_t now = store::steady_ms();
+  const std::int64_t now = clock_.steady_ms();
   if (event.envelope.type == EventType::delivery_sent || event.envelope.type == EventType::delivery_failed) {
     const auto known = kept_.extract(id);
     if (known.empty()) return;  // it had ended before
-    due_.erase({known.mapped().due, id});
+    deadlines_.erase(id);
     return wake_claims(known.mapped().place);  // the next of the conversation
   }
   Kept& kept = kept_[id];
@@ -193,70 +188,52 @@ void Outbox::see(const journal::Event& event) {
 }
 
 void Outbox::forget(const std::string& id) {
-  const auto found = kept_.find(id);
-  if (found == kept_.end()) return;
-  due_.erase({found->second.due, id});
-  kept_.erase(found);
+  kept_.erase(id);
+  deadlines_.erase(id);
 }
 
-void Outbox::schedule(const std::string& id, Kept& kept) {
-  due_.erase({kept.due, id});
-  kept.due = kept.lease_until != 0 ? kept.lease_until
-             : kept.ready != 0     ? std::min(kept.ready, kept.too_old)
-                                   : kept.too_old;
-  due_.emplace(kept.due, id);
-  if (kept.due < next_) timer_.cancel();
+void Outbox::schedule(const std::string& id, const Kept& kept) {
+  deadlines_.set(id, kept.lease_until != 0 ? kept.lease_until
+                     : kept.ready != 0     ? std::min(kept.ready, kept.too_old)
+                                           : kept.too_old);
 }
 
 bool Outbox::waits(const std::string& id) const {
   const auto found = kept_.find(id);
-  return found != kept_.end() && found->second.ready > store::steady_ms();
+  return found != kept_.end() && found->second.ready > clock_.steady_ms();
 }
 
 void Outbox::wake_claims(const Place& place) {
-  for (Waiter& waiter : waiting_) {
-    if (!waiter.wish->part.covers(place.agent, place.key, place.channel, place.account_id)) continue;
-    waiter.woken = true;
-    waiter.timer.cancel();
-  }
+  polls_.wake([&place](const decide::Adoption& part) {
+    return part.covers(place.agent, place.key, place.channel, place.account_id);
+  });
 }
 
-asio::awaitable<void> Outbox::run() {
-  while (!stopping_) {
-    const std::int64_t now = store::steady_ms();
-    const std::int64_t look_again =
-        std::clamp<std::int64_t>(ledger_.rules().deliveries.adopt_ms / 10, 100, longest_wait_for_due_ms);
-    next_ = std::min(look(now), now + look_again);
-    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next_ - store::steady_ms(), 1)));
-    boost::system::error_code woken;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    next_ = 0;
-    for (const Waiter& waiter : waiting_)
-      if (!waiter.wish->gone || !waiter.wish->gone()) adopter_.renew(waiter.wish->part);
-    if (!stopping_) co_await adopter_.drop_old();
-  }
+void Outbox::look_at_adoptions_later() {
+  const std::int64_t in = ledger_.rules().deliveries.adopt_ms / 10;
+  deadlines_.set(adoptions_look, deadlines_.now() + std::clamp<std::int64_t>(in, 100, most_between_looks_ms));
 }
 
-std::int64_t Outbox::look(std::int64_t now) {
-  std::vector<Place> ready;
-  while (!due_.empty() && due_.begin()->first <= now) {
-    const std::string id = due_.begin()->second;
-    Kept& kept = kept_.at(id);
-    if (kept.lease_until != 0) {
-      background_.run(end(id, kept.place.agent, kept.attempt, false), "end_delivery");
-      kept.lease_until = now + end_again_ms;  // its event comes before
-    } else if (kept.too_old <= now) {
-      background_.run(end(id, kept.place.agent, kept.attempt, true), "end_delivery");
-      kept.too_old = now + end_again_ms;
-      kept.ready = 0;
-    } else {
-      kept.ready = 0;
-      ready.push_back(kept.place);
-    }
-    schedule(id, kept);
-  }
-  for (const Place& place : ready) wake_claims(place);
-  return due_.empty() ? INT64_MAX : due_.begin()->first;
+// The adoption of a claim that waits does not grow old.
+asio::awaitable<void> Outbox::look_at_adoptions() {
+  for (const auto* place : polls_.places())
+    if (!place->is_gone()) adopter_.renew(place->topic);
+  co_await adopter_.drop_old();
+}
+
+void Outbox::delivery_is_due(const std::string& id) {
+  const std::int64_t now = clock_.steady_ms();
+  Kept& kept = kept_.at(id);
+  const bool is_leased = kept.lease_until != 0;
+  const bool is_too_old = !is_leased && kept.too_old <= now;
+  if (is_leased) kept.lease_until = now + end_again_ms;  // its event comes before
+  if (is_too_old) kept.too_old = now + end_again_ms;
+  if (!is_leased) kept.ready = 0;
+  schedule(id, kept);
+  if (is_leased || is_too_old)
+    background_.run(end(id, kept.place.agent, kept.attempt, is_too_old), "end_delivery");
+  else
+    wake_claims(kept.place);
 }
 
 asio::awaitable<void> Outbox::end(std::string id, std::string agent, std::int64_t attempt, bool too_old) {
@@ -270,50 +247,48 @@ asio::awaitable<void> Outbox::end(std::string id, std::string agent, std::int64_
             {{"agent", agent}, {"delivery", id}, {"error", ended.error().detail}, {"next", "trying again"}});
 }
 
-asio::awaitable<Result<std::vector<std::string>>> Outbox::claim(Wish wish, const bool& draining) {
-  const std::int64_t deadline = store::steady_ms() + wish.wait_ms;
-  CO_TRY(co_await adopter_.adopt(wish.part));
-  co_await wait_until_taken_up();
+// Claims what there is now for this wish, of one agent after the other. Empty: nothing.
+asio::awaitable<Result<std::vector<std::string>>> Outbox::claim_now(const Wish& wish) {
   const auto wants = [&wish](const decide::AgentState& state, const decide::Delivery& delivery) {
     return wish.part.covers(state.id(), delivery.key, delivery.channel, delivery.account_id) &&
            wish.sees(state, delivery);
   };
-  const auto place =
-      waiting_.insert(waiting_.end(), {.wish = &wish, .timer = asio::steady_timer(ledger_.parts().env.io)});
-  const std::shared_ptr<void> leave(nullptr, [&](void*) { waiting_.erase(place); });
   std::vector<std::string> claimed;
+  std::size_t left = wish.limit;
+  std::size_t bytes = 0;
+  std::vector<std::string> agents;
+  for (const auto& [agent, counts] : agents_)
+    if (counts.pending != 0) agents.push_back(agent);
+  for (const std::string& agent : agents) {
+    if (left == 0) break;
+    if (!wish.part.agents.empty() && std::ranges::find(wish.part.agents, agent) == wish.part.agents.end()) continue;
+    if (wish.gone && wish.gone()) break;
+    const decide::ClaimDeliveries command{.wants = wants,
+                                          .waits = [this](const std::string& id) { return waits(id); },
+                                          .limit = left,
+                                          .taken_bytes = bytes,
+                                          .lease_ms = wish.lease_ms};
+    auto reply = co_await ledger_.commit(agent, ledger::Requester{.actor = wish.actor}, decide_by(command));
+    if (!reply && wish.tells_failure) co_return std::unexpected(std::move(reply.error()));
+    if (!reply || reply->status == 204) continue;  // an agent that cannot be served holds up no other one
+    for ([[maybe_unused]] const std::string_view each : json::elements(reply->body)) --left;
+    bytes += reply->body.size();
+    claimed.push_back(std::move(reply->body));
+  }
+  co_return claimed;
+}
+
+asio::awaitable<Result<std::vector<std::string>>> Outbox::claim(Wish wish) {
+  const std::int64_t deadline = clock_.steady_ms() + wish.wait_ms;
+  CO_TRY(co_await adopter_.adopt(wish.part));
+  co_await wait_until_taken_up();
+  runtime::LongPoll<decide::Adoption>::Place place(polls_, wish.part, deadline, wish.gone);
   for (;;) {
-    place->woken = false;
-    std::size_t left = wish.limit;
-    std::size_t bytes = 0;
-    std::vector<std::string> agents;
-    for (const auto& [agent, counts] : agents_)
-      if (counts.pending != 0) agents.push_back(agent);
-    for (const std::string& agent : agents) {
-      if (left == 0) break;
-      if (!wish.part.agents.empty() && std::ranges::find(wish.part.agents, agent) == wish.part.agents.end()) continue;
-      if (wish.gone && wish.gone()) break;
-      const decide::ClaimDeliveries command{.wants = wants,
-                                            .waits = [this](const std::string& id) { return waits(id); },
-                                            .limit = left,
-                                            .taken_bytes = bytes,
-                                            .lease_ms = wish.lease_ms};
-      auto reply = co_await ledger_.commit(agent, ledger::Requester{.actor = wish.actor}, decide_by(command));
-      if (!reply && wish.tells_failure) co_return std::unexpected(std::move(reply.error()));
-      if (!reply || reply->status == 204) continue;  // an agent that cannot be served holds up no other one
-      for ([[maybe_unused]] const std::string_view each : json::elements(reply->body)) --left;
-      bytes += reply->body.size();
-      claimed.push_back(std::move(reply->body));
-    }
+    CO_TRY(auto claimed, co_await claim_now(wish));
     if (!claimed.empty()) co_return claimed;
-    if (wish.gone && wish.gone())
-      co_return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
-    const std::int64_t now = store::steady_ms();
-    if (draining || stopping_ || now >= deadline) co_return claimed;
-    if (place->woken) continue;
-    place->timer.expires_after(std::chrono::milliseconds(deadline - now));
-    boost::system::error_code woken;
-    co_await place->timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    const auto woken = co_await place.wait();
+    if (woken == runtime::Woken::gone) co_return runtime::client_has_gone();
+    if (woken != runtime::Woken::news) co_return claimed;
   }
 }
 

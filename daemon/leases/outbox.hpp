@@ -6,20 +6,20 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "daemon/decide/delivery_commands.hpp"
 #include "daemon/leases/adopter.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/deadlines.hpp"
+#include "daemon/runtime/long_poll.hpp"
+#include "daemon/runtime/waiters.hpp"
 #include "store/journal/event.hpp"
 
 namespace sessiond::leases {
@@ -30,7 +30,7 @@ class Outbox {
 
   void start();                           // takes up the deliveries of before
   asio::awaitable<void> stop();           // ends nothing
-  void drain();                           // those that wait get nothing
+  void drain() { polls_.drain(); }        // those that wait get nothing
   void see(const journal::Event& event);  // that became durable
 
   struct Wish {
@@ -44,8 +44,8 @@ class Outbox {
     bool tells_failure = false;    // the part is one agent, and the requester may know that it cannot be served
   };
   // From here on the deliveries of the wish's part are kept; that is durable before this waits. Returns the deliveries
-  // as JSON arrays; none: nothing came in time. Ends early when `draining` becomes true and drain() is called.
-  asio::awaitable<Result<std::vector<std::string>>> claim(Wish wish, const bool& draining);
+  // as JSON arrays; none: nothing came in time. Ends early when drain() is called.
+  asio::awaitable<Result<std::vector<std::string>>> claim(Wish wish);
 
   // Ends the adoptions of a token that was revoked.
   asio::awaitable<void> forget_token(std::string token) { co_await adopter_.drop_token(token); }
@@ -66,38 +66,32 @@ class Outbox {
     std::int64_t lease_until = 0;  // 0: it is not leased
     std::int64_t ready = 0;        // a retry waits until then; 0: it does not wait
     std::int64_t too_old = 0;
-    std::int64_t due = 0;  // the next of these, as in due_
-  };
-  struct Waiter {
-    const Wish* wish = nullptr;
-    asio::steady_timer timer;
-    bool woken = false;
   };
 
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   asio::awaitable<void> take_up_again(std::string agent, std::string id);
   void take_up_one(const decide::AgentState& state, const decide::Delivery& delivery);
   asio::awaitable<void> wait_until_taken_up();
-  asio::awaitable<void> run();
-  std::int64_t look(std::int64_t now);  // ends what is due; returns when the next is
+  asio::awaitable<Result<std::vector<std::string>>> claim_now(const Wish& wish);
+  void delivery_is_due(const std::string& id);
+  void look_at_adoptions_later();
+  asio::awaitable<void> look_at_adoptions();
   asio::awaitable<void> end(std::string id, std::string agent, std::int64_t attempt, bool too_old);
-  void schedule(const std::string& id, Kept& kept);
+  void schedule(const std::string& id, const Kept& kept);
   void forget(const std::string& id);
   void wake_claims(const Place& place);  // those that want what lies there
   bool waits(const std::string& id) const;
 
   ledger::Ledger& ledger_;
+  const runtime::Clock& clock_;
   Adopter adopter_;
-  asio::steady_timer timer_;
-  asio::steady_timer taken_up_;
   ledger::Background background_;
-  std::map<std::string, Kept, std::less<>> kept_{};
-  std::set<std::pair<std::int64_t, std::string>> due_{};
+  std::map<std::string, Kept, std::less<>> kept_{};  // by id
+  runtime::Deadlines<std::string> deadlines_;        // of each of these, and of the next look at adoptions
   std::map<std::string, decide::DeliveryBook::Counts, std::less<>> agents_{};  // that have a book of deliveries
-  std::list<Waiter> waiting_{};
-  std::int64_t next_ = 0;
+  runtime::LongPoll<decide::Adoption> polls_;  // by the part of all deliveries that each claims
+  runtime::Waiters taken_up_{};
   bool is_taken_up_ = false;
-  bool stopping_ = false;
 };
 
 }  // namespace sessiond::leases

@@ -172,7 +172,7 @@ HandlerResult claim(Api& api, http::Request& request) {
             return take_run(api, request, agent, requester,
                             {.target = {.key = std::move(key)}, .run_id = std::move(run_id), .terms = terms});
           }};
-  CO_TRY(auto reply, co_await api.work.claims.claim(std::move(wish), api.draining));
+  CO_TRY(auto reply, co_await api.work.claims.claim(std::move(wish)));
   if (reply) co_return to_response(std::move(*reply));
   http::Response nothing = no_content();
   if (request.principal.sees_whole_agent(agent) && !co_await is_there(api, agent))

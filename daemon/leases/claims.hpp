@@ -4,10 +4,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/leases/leases.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/long_poll.hpp"
 
 namespace sessiond::leases {
 
@@ -25,7 +24,8 @@ class Claims {
  public:
   explicit Claims(ledger::Ledger& ledger)
       : ledger_(ledger),
-        leases_(ledger, [this](const std::string& agent, const std::string& key) { ready(agent, key); }) {}
+        leases_(ledger, [this](const std::string& agent, const std::string& key) { ready(agent, key); }),
+        polls_(ledger.parts().env.io, ledger.parts().env.clock) {}
 
   Leases& leases() { return leases_; }
 
@@ -39,10 +39,10 @@ class Claims {
     // Commits the claim. Nothing: it was another's by now.
     std::function<asio::awaitable<Result<std::optional<ledger::Reply>>>(std::string key, std::string run_id)> take{};
   };
-  // Nothing: no run came in time. Ends early when `draining` becomes true and drain() is called.
-  asio::awaitable<Result<std::optional<ledger::Reply>>> claim(Wish wish, const bool& draining);
-  void drain();  // those that wait get nothing
-  std::size_t waiting() const { return waiting_.size(); }
+  // Nothing: no run came in time. Ends early when drain() is called.
+  asio::awaitable<Result<std::optional<ledger::Reply>>> claim(Wish wish);
+  void drain() { polls_.drain(); }  // those that wait get nothing
+  std::size_t waiting() const { return polls_.places().size(); }
 
   // While hooks are asked about a run that is to start, its session is busy for all others.
   struct Hold {
@@ -54,22 +54,25 @@ class Claims {
   const Hold* held(const std::string& agent, const std::string& key) const;  // null: it is not
 
  private:
-  struct Waiter {
+  struct Offered {
     const Wish* wish = nullptr;
-    asio::steady_timer timer;
-    std::optional<std::string> offer{};  // a key
+    std::optional<std::string>* key = nullptr;  // of the session whose run is offered; nothing: none is
   };
-  using Place = std::pair<std::string, std::string>;
+  using Polls = runtime::LongPoll<Offered>;
+  using Place = std::pair<std::string, std::string>;  // agent and key
+  using Found = std::optional<std::pair<std::string, std::string>>;  // key and run id
 
   void ready(const std::string& agent, const std::string& key);
   void free(const std::string& agent, const std::string& key);
-  // The first session that has a run for this wish: key and run id.
-  std::optional<std::pair<std::string, std::string>> find(const decide::AgentState& state, const Wish& wish,
-                                                          const std::set<std::string>& passed_over) const;
+  // Returns whether this run is to wait no longer, and is not another's.
+  bool is_free(const std::string& agent, const std::string& key, const std::string& run_id) const;
+  // Returns the first session that has a run for this wish.
+  Found find(const decide::AgentState& state, const Wish& wish, const std::set<std::string>& passed_over) const;
+  asio::awaitable<Result<Found>> look(const Wish& wish, const std::set<std::string>& passed_over);
 
   ledger::Ledger& ledger_;
   Leases leases_;
-  std::list<Waiter> waiting_{};  // the longest first
+  Polls polls_;
   std::set<Place> offered_{};
   std::map<Place, Hold> held_{};
 };

@@ -110,6 +110,7 @@ class LongPoll {
     is_draining_ = true;
     for (Place* place : places_) place->timer_.cancel();
   }
+  bool is_draining() const { return is_draining_; }
   const std::list<Place*>& places() const { return places_; }  // the longest first
 
  private:

@@ -1,16 +1,12 @@
 #include "daemon/leases/leases.hpp"
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 #include <tuple>
 
 #include "daemon/decide/run_steps.hpp"
 #include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
-#include "store/clock.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::leases {
@@ -19,9 +15,6 @@ namespace {
 constexpr std::int64_t least_rest_ms = 10'000;  // of a lease after a restart, if it was as long
 constexpr std::int64_t store_every_ms = 1'000;  // what a runner says
 constexpr std::int64_t retry_ms = 1'000;        // when a run could not be ended
-constexpr std::int64_t never = INT64_MAX;
-constexpr std::int64_t longest_sleep_ms = 60'000;
-constexpr std::int64_t stopped_ms = 500;  // the daemon slept for so long beyond the time that was set: it was stopped
 
 // Returns the id of the run that an event tells of. It stands first in nearly all of them, which may be long.
 std::string run_in(const journal::Event& event) {
@@ -41,8 +34,11 @@ const decide::SessionRuns* runs_about(const ledger::LedgerParts& parts, const jo
 Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
     : ledger_(ledger),
       on_ready_(std::move(on_ready)),
-      timer_(ledger.parts().env.io),
-      background_(ledger.parts().env.io) {
+      clock_(ledger.parts().env.clock),
+      background_(ledger.parts().env.io),
+      deadlines_(
+          ledger.parts().env.io, clock_, [this](const Id& id) { run_is_due(id); },
+          [this](std::int64_t) { prolong_all(); }) {
   ledger_.set_pulse([this](const std::string& agent, const std::string& key, const decide::RunHold& hold) {
     return pulse(agent, key, hold);
   });
@@ -50,7 +46,7 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
 
 void Leases::start() {
   background_.run(take_up(ledger::all_in_memory(ledger_.parts().agents)), "take_up_runs");
-  background_.run(run(), "leases");
+  background_.run(deadlines_.run(), "leases");
 }
 
 asio::awaitable<void> Leases::take_up(std::set<std::string> recovered) {
@@ -63,7 +59,7 @@ asio::awaitable<void> Leases::take_up(std::set<std::string> recovered) {
                                for (const auto& [key, runs] : state.runs.sessions())
                                  take_up_session(state.id(), key, runs);
                              }},
-                        stopping_);
+                        deadlines_.is_stopped());
   is_taken_up_ = true;
   taken_up_.release(UINT64_MAX);
 }
@@ -77,8 +73,7 @@ asio::awaitable<std::set<Leases::Place>> Leases::places() {
 }
 
 asio::awaitable<void> Leases::stop() {
-  stopping_ = true;
-  timer_.cancel();
+  deadlines_.stop();
   co_await background_.wait_until_all_ended();
   std::vector<std::pair<Place, decide::RunHold>> runs;  // copied: storing changes the map
   for (const auto& [place, kept] : kept_)
@@ -87,19 +82,15 @@ asio::awaitable<void> Leases::stop() {
   ledger_.set_pulse({});
 }
 
-void Leases::wake(std::int64_t at) {
-  if (at < next_) timer_.cancel();
-}
-
 void Leases::take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs) {
-  const std::int64_t now = store::steady_ms();
+  const std::int64_t now = clock_.steady_ms();
   const Place place{agent, key};
   for (const decide::Run& run : runs.queued)
     if (!queued_.contains({place, run.id})) keep_queued(place, run.id, run);
   if (!runs.active) return;
   const decide::Run& run = *runs.active;
   if (const auto known = kept_.find(place); known != kept_.end() && known->second.hold.run_id == run.id) return;
-  const std::int64_t rest = run.started_at + run.lease_ms - store::unix_ms();
+  const std::int64_t rest = run.started_at + run.lease_ms - clock_.wall_ms();
   const std::int64_t lease = std::clamp(rest, std::min(run.lease_ms, least_rest_ms), run.lease_ms);
   Kept kept{.hold = {.run_id = run.id, .fence = runs.fence},
             .token = run.token,
@@ -109,13 +100,12 @@ void Leases::take_up_session(const std::string& agent, const std::string& key, c
   kept.lease_until = now + lease;
   if (run.in_step && run.idle_timeout_ms != 0) kept.idle_until = now + run.idle_timeout_ms;
   if (run.status == decide::RunStatus::aborting) kept.grace_until = now + ledger_.rules().runs.abort_grace_ms;
-  kept_[place] = std::move(kept);
-  wake(now);
+  keep_active(place, std::move(kept));
 }
 
 void Leases::keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times) {
-  const std::int64_t now = store::steady_ms();
-  const std::int64_t wall = store::unix_ms();
+  const std::int64_t now = clock_.steady_ms();
+  const std::int64_t wall = clock_.wall_ms();
   // A clock that was set back must not make it wait longer than it was to wait at first.
   const std::int64_t wait =
       std::clamp<std::int64_t>(times.ready_at - wall, 0, std::max<std::int64_t>(times.ready_at - times.created_at, 0));
@@ -126,14 +116,30 @@ void Leases::keep_queued(const Place& place, const std::string& run_id, const de
   const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
   if (runs != nullptr && runs->takeover) stand_still(queued);
   queued_[{place, run_id}] = queued;
-  wake(now + wait);
+  schedule({place, run_id}, queued);
   if (wait == 0) on_ready_(place.first, place.second);
 }
 
 // A person speaks in the session. Its runs wait for the hand-back, which emits run.queued for each of them.
 void Leases::stand_still(Queued& queued) {
   queued.ready = 0;
-  queued.too_old = never;
+  queued.too_old = runtime::never;
+}
+
+void Leases::keep_active(const Place& place, Kept kept) {
+  forget_active(place);
+  schedule(place, kept_[place] = std::move(kept));
+}
+
+void Leases::forget_active(const Place& place) {
+  const auto kept = kept_.find(place);
+  if (kept == kept_.end()) return;
+  deadlines_.erase({place, kept->second.hold.run_id});
+  kept_.erase(kept);
+}
+
+void Leases::forget_queued(const Id& id) {
+  if (queued_.erase(id) != 0) deadlines_.erase(id);
 }
 
 void Leases::see(const journal::Event& event) {
@@ -159,13 +165,15 @@ void Leases::see(const journal::Event& event) {
     return;
   }
   if (type == EventType::session_deleted) {
-    kept_.erase(place);
-    auto queued = queued_.lower_bound({place, ""});
-    while (queued != queued_.end() && queued->first.first == place) queued = queued_.erase(queued);
+    forget_active(place);
+    for (auto queued = queued_.lower_bound({place, ""}); queued != queued_.end() && queued->first.first == place;) {
+      deadlines_.erase(queued->first);
+      queued = queued_.erase(queued);
+    }
     return;
   }
   const std::string run_id = run_in(event);
-  const std::int64_t now = store::steady_ms();
+  const std::int64_t now = clock_.steady_ms();
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == run_id;
   switch (type) {
@@ -176,31 +184,32 @@ void Leases::see(const journal::Event& event) {
       return keep_queued(place, run_id, decide::read_run(event.data));  // a later commit has changed it already
     }
     case EventType::run_started: {
-      queued_.erase({place, run_id});
+      forget_queued({place, run_id});
       const decide::SessionRuns* runs = runs_about(ledger_.parts(), event.envelope);
       if (runs == nullptr || !runs->active || runs->active->id != run_id) return;
       const decide::Run& run = *runs->active;
-      kept_[place] = {.hold = {.run_id = run_id, .fence = runs->fence},
-                      .token = run.token,
-                      .lease_ms = run.lease_ms,
-                      .idle_ms = run.idle_timeout_ms,
-                      .lease_until = now + run.lease_ms,
-                      .pulse = {.known = true}};
-      return wake(now + std::min<std::int64_t>(run.lease_ms, 100));
+      return keep_active(place, {.hold = {.run_id = run_id, .fence = runs->fence},
+                                 .token = run.token,
+                                 .lease_ms = run.lease_ms,
+                                 .idle_ms = run.idle_timeout_ms,
+                                 .lease_until = now + run.lease_ms,
+                                 .pulse = {.known = true}});
     }
     case EventType::run_finished: {
       const auto status = decide::run_status(json::string_at(event.data, "status").value_or(""));
       if (status) ++counted_.ended.at(static_cast<std::size_t>(*status));
-      queued_.erase({place, run_id});
-      if (is_kept) kept_.erase(kept);
+      forget_queued({place, run_id});
+      if (is_kept) forget_active(place);
       return on_ready_(place.first, place.second);
     }
     case EventType::run_aborting:
-      if (is_kept) kept->second.grace_until = now + ledger_.rules().runs.abort_grace_ms;
-      return wake(now);
+      if (!is_kept) return;
+      kept->second.grace_until = now + ledger_.rules().runs.abort_grace_ms;
+      return schedule(place, kept->second);
     case EventType::step_started:
-      if (is_kept && kept->second.idle_ms != 0) kept->second.idle_until = now + kept->second.idle_ms;
-      return wake(now);
+      if (!is_kept || kept->second.idle_ms == 0) return;
+      kept->second.idle_until = now + kept->second.idle_ms;
+      return schedule(place, kept->second);
     case EventType::step_finished:
       if (is_kept) kept->second.idle_until = 0;
       return;
@@ -228,7 +237,7 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
     return;
   Kept& kept = found->second;
   kept.pending.reset();
-  const std::int64_t now = store::steady_ms();
+  const std::int64_t now = clock_.steady_ms();
   kept.lease_until = now + kept.lease_ms;
   if (kept.idle_until != 0 && call.speaks) kept.idle_until = now + kept.idle_ms;
   if (call.n != 0) {
@@ -247,15 +256,16 @@ void Leases::renew(const std::string& agent, const std::string& key, const decid
   if (call.said.empty()) return;
   const std::uint64_t most = ledger_.rules().runs.partial_bytes;
   if (kept.pulse.text.size() < most) kept.pulse.text += call.said;
-  if (kept.store_at == 0) kept.store_at = now + store_every_ms;
-  wake(kept.store_at);
+  if (kept.store_at != 0) return;
+  kept.store_at = now + store_every_ms;
+  schedule(found->first, kept);
 }
 
 Leases::Counters Leases::counters() const {
   Counters out = counted_;
   out.active = kept_.size();
   out.queued = queued_.size();
-  const std::int64_t now = store::steady_ms();
+  const std::int64_t now = clock_.steady_ms();
   for (const auto& [run_id, queued] : queued_)
     out.oldest_queued_ms = std::max(out.oldest_queued_ms, now - queued.since);
   return out;
@@ -264,72 +274,66 @@ Leases::Counters Leases::counters() const {
 std::optional<std::int64_t> Leases::lease_ends_at(const std::string& agent, const std::string& key) const {
   const auto kept = kept_.find({agent, key});
   if (kept == kept_.end()) return {};
-  return store::unix_ms() + kept->second.lease_until - store::steady_ms();
+  return clock_.wall_ms() + kept->second.lease_until - clock_.steady_ms();
 }
 
 bool Leases::is_debounced(const std::string& agent, const std::string& key, const std::string& run_id) const {
   const auto found = queued_.find({{agent, key}, run_id});
-  return found != queued_.end() && found->second.ready > store::steady_ms();
+  return found != queued_.end() && found->second.ready > clock_.steady_ms();
 }
 
-asio::awaitable<void> Leases::run() {
-  while (!stopping_) {
-    const std::int64_t now = store::steady_ms();
-    if (next_ != 0 && now - next_ > stopped_ms)
-      for (auto& [place, kept] : kept_)
-        kept.lease_until = std::max(kept.lease_until, now + std::min(kept.lease_ms, least_rest_ms));
-    next_ = std::min(look(now), now + longest_sleep_ms);
-    timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(next_ - store::steady_ms(), 1)));
-    boost::system::error_code woken;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (woken) next_ = 0;  // it was woken early
-  }
+// The daemon was stopped for a while, and its runners could not reach it.
+void Leases::prolong_all() {
+  const std::int64_t now = clock_.steady_ms();
+  for (auto& [place, kept] : kept_)
+    kept.lease_until = std::max(kept.lease_until, now + std::min(kept.lease_ms, least_rest_ms));
 }
 
-std::int64_t Leases::look(std::int64_t now) {
-  std::int64_t next = never;
-  std::vector<asio::awaitable<void>> due;  // begun below, since they may change the maps
-  const auto later = [&next](std::int64_t at) { next = std::min(next, at); };
-  for (auto& [place, kept] : kept_) {
-    if (kept.ending) continue;
-    if (kept.again_at > now) {
-      later(kept.again_at);
-      continue;
-    }
-    using Why = decide::EndRun::Why;
-    const bool aborted = kept.grace_until != 0;
-    if (kept.lease_until <= now || (aborted && kept.grace_until <= now) ||
-        (kept.idle_until != 0 && kept.idle_until <= now)) {
-      kept.ending = true;
-      const Why why = kept.lease_until <= now ? Why::lease_lost : aborted ? Why::abort_grace : Why::idle_timeout;
-      due.push_back(end(place, kept.hold, why));
-      continue;
-    }
-    if (kept.store_at != 0 && kept.store_at <= now) {
-      kept.store_at = now + store_every_ms;
-      due.push_back(store_text(place, kept.hold));
-    }
-    later(kept.lease_until);
-    if (aborted) later(kept.grace_until);
-    if (kept.idle_until != 0) later(kept.idle_until);
-    if (kept.store_at != 0) later(kept.store_at);
+void Leases::schedule(const Place& place, const Kept& kept) {
+  if (kept.ending) return;
+  std::int64_t at = kept.lease_until;
+  for (const std::int64_t other : {kept.grace_until, kept.idle_until, kept.store_at})
+    if (other != 0) at = std::min(at, other);
+  deadlines_.set({place, kept.hold.run_id}, std::max(at, kept.again_at));
+}
+
+void Leases::schedule(const Id& id, const Queued& queued) {
+  deadlines_.set(id, queued.ready != 0 ? std::min(queued.ready, queued.too_old) : queued.too_old);
+}
+
+void Leases::run_is_due(const Id& id) {
+  if (const auto queued = queued_.find(id); queued != queued_.end()) return look_at_queued(id, queued->second);
+  const auto kept = kept_.find(id.first);
+  if (kept != kept_.end() && kept->second.hold.run_id == id.second) look_at_active(id.first, kept->second);
+}
+
+void Leases::look_at_active(const Place& place, Kept& kept) {
+  if (kept.ending) return;
+  const std::int64_t now = clock_.steady_ms();
+  using Why = decide::EndRun::Why;
+  const bool is_lost = kept.lease_until <= now;
+  const bool is_aborted = kept.grace_until != 0;
+  if (is_lost || (is_aborted && kept.grace_until <= now) || (kept.idle_until != 0 && kept.idle_until <= now)) {
+    kept.ending = true;
+    const Why why = is_lost ? Why::lease_lost : is_aborted ? Why::abort_grace : Why::idle_timeout;
+    return background_.run(end(place, kept.hold, why), "leases");
   }
-  std::vector<Place> ready;
-  for (auto& [name, queued] : queued_) {
-    if (queued.ready != 0 && queued.ready <= now) {
-      queued.ready = 0;
-      ready.push_back(name.first);
-    }
-    if (queued.too_old <= now) {
-      queued.too_old = now + retry_ms;
-      due.push_back(end(name.first, {.run_id = name.second}, decide::EndRun::Why::too_old));
-    }
-    if (queued.ready != 0) later(queued.ready);
-    later(queued.too_old);
-  }
-  for (asio::awaitable<void>& one : due) background_.run(std::move(one), "leases");
-  for (const Place& place : ready) on_ready_(place.first, place.second);
-  return next;
+  const bool stores = kept.store_at != 0 && kept.store_at <= now;
+  if (stores) kept.store_at = now + store_every_ms;
+  schedule(place, kept);
+  if (stores) background_.run(store_text(place, kept.hold), "leases");
+}
+
+void Leases::look_at_queued(const Id& id, Queued& queued) {
+  const auto& [place, run_id] = id;
+  const std::int64_t now = clock_.steady_ms();
+  const bool is_ready = queued.ready != 0 && queued.ready <= now;
+  const bool is_too_old = queued.too_old <= now;
+  if (is_ready) queued.ready = 0;
+  if (is_too_old) queued.too_old = now + retry_ms;
+  schedule(id, queued);
+  if (is_too_old) background_.run(end(place, {.run_id = run_id}, decide::EndRun::Why::too_old), "leases");
+  if (is_ready) on_ready_(place.first, place.second);
 }
 
 std::string Leases::token_of(const Place& place) const {
@@ -348,7 +352,7 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
                           const decide::FetchedLines& lines) -> Result<decide::Decision> {
     const auto now = kept_.find(place);
     renewed = why == decide::EndRun::Why::lease_lost && now != kept_.end() && now->second.hold.run_id == hold.run_id &&
-              now->second.lease_until > store::steady_ms();
+              now->second.lease_until > clock_.steady_ms();
     decide::Decision nothing;
     nothing.status = 204;
     if (renewed) return nothing;
@@ -357,16 +361,16 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
   const auto ended = co_await ledger_.commit(agent, std::move(by), decide);
   if (const auto now = kept_.find(place); renewed && now != kept_.end()) {
     now->second.ending = false;
-    wake(now->second.lease_until);
+    schedule(place, now->second);
     co_return;
   }
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == hold.run_id;
   if (ended) {
     log::info("run_ended", {{"agent", agent}, {"key", key}, {"run", hold.run_id}});
-    if (is_kept) kept_.erase(kept);
+    if (is_kept) forget_active(place);
     if (why == decide::EndRun::Why::lease_lost) ++counted_.lost;
-    if (why == decide::EndRun::Why::too_old) queued_.erase({place, hold.run_id});
+    if (why == decide::EndRun::Why::too_old) forget_queued({place, hold.run_id});
     co_return;
   }
   log::warn("run_not_ended", {{"agent", agent},
@@ -376,7 +380,8 @@ asio::awaitable<void> Leases::end(Place place, decide::RunHold hold, decide::End
                               {"next", "trying again"}});
   if (!is_kept) co_return;
   kept->second.ending = false;
-  kept->second.again_at = store::steady_ms() + retry_ms;
+  kept->second.again_at = clock_.steady_ms() + retry_ms;
+  schedule(place, kept->second);
 }
 
 // Stores what the runner has said, as a call of the runner that says nothing more.

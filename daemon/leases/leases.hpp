@@ -9,7 +9,6 @@
 
 #include <array>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,6 +22,7 @@
 #include "daemon/decide/run_commands.hpp"
 #include "daemon/leases/turns.hpp"
 #include "daemon/ledger/ledger.hpp"
+#include "daemon/runtime/deadlines.hpp"
 #include "daemon/runtime/waiters.hpp"
 #include "store/journal/event.hpp"
 
@@ -98,30 +98,38 @@ class Leases {
     std::int64_t too_old = 0;
     std::int64_t since = 0;
   };
+  using Id = std::pair<Place, std::string>;  // of a run, with its session
 
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
   void keep_queued(const Place& place, const std::string& run_id, const decide::RunTimes& times);
   static void stand_still(Queued& queued);
-  asio::awaitable<void> run();
-  std::int64_t look(std::int64_t now);             // ends and stores what is due; returns when the next is
+  void keep_active(const Place& place, Kept kept);
+  void forget_active(const Place& place);
+  void forget_queued(const Id& id);
+  void schedule(const Place& place, const Kept& kept);
+  void schedule(const Id& id, const Queued& queued);
+  void run_is_due(const Id& id);
+  void look_at_active(const Place& place, Kept& kept);
+  void look_at_queued(const Id& id, Queued& queued);
+  void prolong_all();
   std::string token_of(const Place& place) const;  // of the active run; empty: there is none
   asio::awaitable<void> end(Place place, decide::RunHold hold, decide::EndRun::Why why);
   asio::awaitable<void> store_text(Place place, decide::RunHold hold, bool with_held = false);
-  void wake(std::int64_t at);
 
   ledger::Ledger& ledger_;
   OnReady on_ready_;
-  asio::steady_timer timer_;
+  const runtime::Clock& clock_;
   ledger::Background background_;
   Turns turns_{};
   runtime::Waiters taken_up_{};
   bool is_taken_up_ = false;
   std::map<Place, Kept> kept_{};
-  std::map<std::pair<Place, std::string>, Queued> queued_{};  // by session and run id
+  std::map<Id, Queued> queued_{};
+  // When each of these is to be looked at. A time of it that was put off since stays here, and is set then: a call of a
+  // runner costs no deadline.
+  runtime::Deadlines<Id> deadlines_;
   Counters counted_{};
-  std::int64_t next_ = 0;
-  bool stopping_ = false;
 };
 
 }  // namespace sessiond::leases

@@ -11,6 +11,7 @@ namespace sessiond::runtime {
 struct Clock {
   std::function<std::int64_t()> steady_ms = store::steady_ms;  // is never set: for durations and deadlines
   std::function<std::int64_t()> wall_ms = store::unix_ms;
+  std::int64_t longest_sleep_ms = 60'000;  // then it is read again, since a test may have turned it
 };
 
 }  // namespace sessiond::runtime

@@ -34,7 +34,6 @@ namespace asio = boost::asio;
 namespace sessiond::runtime {
 
 inline constexpr std::int64_t never = INT64_MAX;
-inline constexpr std::int64_t longest_sleep_ms = 60'000;
 
 template <class Id>
 class Deadlines {
@@ -87,7 +86,8 @@ class Deadlines {
       const std::int64_t time = now();
       sleeps_until_ = std::min(next(), time + longest_sleep_ms);
       // A moment at least: what is set again at once must not keep the loop from all else.
-      timer_.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(sleeps_until_ - time, 1)));
+      const std::int64_t sleep = std::clamp<std::int64_t>(sleeps_until_ - time, 1, clock_.longest_sleep_ms);
+      timer_.expires_after(std::chrono::milliseconds(sleep));
       boost::system::error_code woken;
       co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     }
@@ -103,6 +103,7 @@ class Deadlines {
   using Times = std::multimap<std::int64_t, const Id*>;
   using Ids = std::map<Id, typename Times::iterator, std::less<>>;
   static constexpr std::int64_t awake = INT64_MIN;
+  static constexpr std::int64_t longest_sleep_ms = 60'000;
   static constexpr std::int64_t stopped_ms = 500;  // a loop that wakes so late was not busy, but stopped
 
   void erase(typename Ids::iterator entry) {

@@ -75,7 +75,8 @@ class LongPoll {
         const bool is_last = drains || now >= until_;
         if (is_last && !has_slept) co_return drains ? Woken::draining : Woken::deadline;
         if (std::exchange(has_news_, false) || is_last || now >= also) co_return Woken::news;
-        timer_.expires_after(std::chrono::milliseconds(std::min({until_, also, now + longest_sleep_ms}) - now));
+        const std::int64_t sleep = std::min(std::min(until_, also) - now, polls_->clock_.longest_sleep_ms);
+        timer_.expires_after(std::chrono::milliseconds(sleep));
         boost::system::error_code woken;
         co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
       }

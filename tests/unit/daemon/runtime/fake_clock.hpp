@@ -16,7 +16,7 @@ struct FakeClock {
   FakeClock& operator=(const FakeClock&) = delete;
   // Reads this clock, which must outlive it.
   runtime::Clock clock() {
-    return {.steady_ms = [this] { return steady; }, .wall_ms = [this] { return wall; }};
+    return {.steady_ms = [this] { return steady; }, .wall_ms = [this] { return wall; }, .longest_sleep_ms = 1};
   }
   void turn(std::int64_t ms) {
     steady += ms;

@@ -2,10 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <chrono>
 
 #include "daemon/api/handler.hpp"
 #include "daemon/decide/hooks.hpp"
@@ -18,7 +14,6 @@ namespace {
 constexpr std::int64_t least_hook_ms = 10;
 constexpr std::size_t longest_context = 16 << 10;
 constexpr std::size_t longest_reason = 1024;
-constexpr std::int64_t shutdown_look_ms = 10;
 
 bool is_hook_name(std::string_view name) {
   const auto is_plain = [](char c) {
@@ -160,22 +155,6 @@ HandlerResult answer_call(Api& api, http::Request& request) {
   co_return reply;
 }
 
-// Waits until a session has no active run, at most for `most_ms`.
-asio::awaitable<void> wait_until_idle(Api& api, const http::Request& request, std::string agent, std::string key,
-                                      std::int64_t most_ms) {
-  const std::int64_t deadline = store::steady_ms() + most_ms;
-  asio::steady_timer timer(api.ledger.parts().env.io);
-  const auto gone = has_gone(api, request);
-  while (store::steady_ms() < deadline && !api.draining && !gone()) {
-    const decide::AgentState* state = ledger::loaded_state(api.ledger.parts(), agent, key);
-    const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(key);
-    if (runs == nullptr || !runs->active) co_return;
-    timer.expires_after(std::chrono::milliseconds(shutdown_look_ms));
-    boost::system::error_code woken;
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-  }
-}
-
 HandlerResult shut_down(Api& api, http::Request& request) {
   CO_TRY(auto path, session_path(request, api));
   CO_TRY(auto fields, co_await body_fields(api, request));
@@ -190,7 +169,8 @@ HandlerResult shut_down(Api& api, http::Request& request) {
                                     }));
   CO_TRY(co_await commit(api, request, path.agent, command));
   // The daemon itself ends a run whose runner does not, when its grace is over.
-  co_await wait_until_idle(api, request, path.agent, key, api.ledger.rules().runs.abort_grace_ms + 1'000);
+  const std::int64_t most_ms = api.ledger.rules().runs.abort_grace_ms + 1'000;
+  co_await api.work.claims.leases().wait_until_idle({path.agent, key}, most_ms, has_gone(api, request));
   if (api.draining) co_return fail(Code::draining, "the daemon is shutting down; send it again");
   command.last_step = true;
   co_return co_await commit(api, request, path.agent, std::move(command));

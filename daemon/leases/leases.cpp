@@ -38,7 +38,8 @@ Leases::Leases(ledger::Ledger& ledger, OnReady on_ready)
       background_(ledger.parts().env.io),
       deadlines_(
           ledger.parts().env.io, clock_, [this](const Id& id) { run_is_due(id); },
-          [this](std::int64_t) { prolong_all(); }) {
+          [this](std::int64_t) { prolong_all(); }),
+      idle_polls_(ledger.parts().env.io, clock_) {
   ledger_.set_pulse([this](const std::string& agent, const std::string& key, const decide::RunHold& hold) {
     return pulse(agent, key, hold);
   });
@@ -126,20 +127,16 @@ void Leases::stand_still(Queued& queued) {
   queued.too_old = runtime::never;
 }
 
-void Leases::keep_active(const Place& place, Kept kept) {
-  forget_active(place);
-  schedule(place, kept_[place] = std::move(kept));
-}
+void Leases::keep_active(const Place& place, Kept kept) { schedule(place, kept_[place] = std::move(kept)); }
 
 void Leases::forget_active(const Place& place) {
-  const auto kept = kept_.find(place);
-  if (kept == kept_.end()) return;
-  deadlines_.erase({place, kept->second.hold.run_id});
-  kept_.erase(kept);
+  kept_.erase(place);
+  deadlines_.erase({place, ""});
 }
 
 void Leases::forget_queued(const Id& id) {
-  if (queued_.erase(id) != 0) deadlines_.erase(id);
+  queued_.erase(id);
+  deadlines_.erase(id);
 }
 
 void Leases::see(const journal::Event& event) {
@@ -166,6 +163,7 @@ void Leases::see(const journal::Event& event) {
   }
   if (type == EventType::session_deleted) {
     forget_active(place);
+    tell_that_is_idle(place);
     for (auto queued = queued_.lower_bound({place, ""}); queued != queued_.end() && queued->first.first == place;) {
       deadlines_.erase(queued->first);
       queued = queued_.erase(queued);
@@ -200,6 +198,7 @@ void Leases::see(const journal::Event& event) {
       if (status) ++counted_.ended.at(static_cast<std::size_t>(*status));
       forget_queued({place, run_id});
       if (is_kept) forget_active(place);
+      tell_that_is_idle(place);
       return on_ready_(place.first, place.second);
     }
     case EventType::run_aborting:
@@ -294,7 +293,7 @@ void Leases::schedule(const Place& place, const Kept& kept) {
   std::int64_t at = kept.lease_until;
   for (const std::int64_t other : {kept.grace_until, kept.idle_until, kept.store_at})
     if (other != 0) at = std::min(at, other);
-  deadlines_.set({place, kept.hold.run_id}, std::max(at, kept.again_at));
+  deadlines_.set({place, ""}, std::max(at, kept.again_at));
 }
 
 void Leases::schedule(const Id& id, const Queued& queued) {
@@ -302,9 +301,8 @@ void Leases::schedule(const Id& id, const Queued& queued) {
 }
 
 void Leases::run_is_due(const Id& id) {
-  if (const auto queued = queued_.find(id); queued != queued_.end()) return look_at_queued(id, queued->second);
-  const auto kept = kept_.find(id.first);
-  if (kept != kept_.end() && kept->second.hold.run_id == id.second) look_at_active(id.first, kept->second);
+  if (id.second.empty()) return look_at_active(id.first, kept_.at(id.first));
+  look_at_queued(id, queued_.at(id));
 }
 
 void Leases::look_at_active(const Place& place, Kept& kept) {
@@ -334,6 +332,19 @@ void Leases::look_at_queued(const Id& id, Queued& queued) {
   schedule(id, queued);
   if (is_too_old) background_.run(end(place, {.run_id = run_id}, decide::EndRun::Why::too_old), "leases");
   if (is_ready) on_ready_(place.first, place.second);
+}
+
+asio::awaitable<void> Leases::wait_until_idle(Place place, std::int64_t most_ms, std::function<bool()> gone) {
+  runtime::LongPoll<Place>::Place waiting(idle_polls_, place, clock_.steady_ms() + most_ms, std::move(gone));
+  do {
+    const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), place.first, place.second);
+    const decide::SessionRuns* runs = state == nullptr ? nullptr : state->runs.find(place.second);
+    if (runs == nullptr || !runs->active) co_return;
+  } while (co_await waiting.wait() == runtime::Woken::news);
+}
+
+void Leases::tell_that_is_idle(const Place& place) {
+  idle_polls_.wake([&place](const Place& of) { return of == place; });
 }
 
 std::string Leases::token_of(const Place& place) const {

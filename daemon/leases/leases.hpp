@@ -23,6 +23,7 @@
 #include "daemon/leases/turns.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/deadlines.hpp"
+#include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/waiters.hpp"
 #include "store/journal/event.hpp"
 
@@ -74,6 +75,10 @@ class Leases {
   Counters counters() const;
   // When the lease of the active run ends, in ms since the epoch; nothing: there is none.
   std::optional<std::int64_t> lease_ends_at(const std::string& agent, const std::string& key) const;
+  // Returns when a session has no active run, at the latest after this time. Ends early when drain() is called, or when
+  // the client has gone.
+  asio::awaitable<void> wait_until_idle(Place place, std::int64_t most_ms, std::function<bool()> gone);
+  void drain() { idle_polls_.drain(); }
   // The sessions that have active or queued runs. Waits until those of before the start are known.
   asio::awaitable<std::set<Place>> places();
   // Tells whether a session's queued run is still to wait for more input.
@@ -98,7 +103,7 @@ class Leases {
     std::int64_t too_old = 0;
     std::int64_t since = 0;
   };
-  using Id = std::pair<Place, std::string>;  // of a run, with its session
+  using Id = std::pair<Place, std::string>;  // of a queued run: with its id; of the active run: without one
 
   asio::awaitable<void> take_up(std::set<std::string> recovered);
   void take_up_session(const std::string& agent, const std::string& key, const decide::SessionRuns& runs);
@@ -113,6 +118,7 @@ class Leases {
   void look_at_active(const Place& place, Kept& kept);
   void look_at_queued(const Id& id, Queued& queued);
   void prolong_all();
+  void tell_that_is_idle(const Place& place);
   std::string token_of(const Place& place) const;  // of the active run; empty: there is none
   asio::awaitable<void> end(Place place, decide::RunHold hold, decide::EndRun::Why why);
   asio::awaitable<void> store_text(Place place, decide::RunHold hold, bool with_held = false);
@@ -129,6 +135,7 @@ class Leases {
   // When each of these is to be looked at. A time of it that was put off since stays here, and is set then: a call of a
   // runner costs no deadline.
   runtime::Deadlines<Id> deadlines_;
+  runtime::LongPoll<Place> idle_polls_;
   Counters counted_{};
 };
 

@@ -23,6 +23,7 @@ void Work::see(const journal::Event& event) {
 }
 
 void Work::drain() {
+  claims.leases().drain();
   claims.drain();
   approvals.drain();
   hooks.drain();

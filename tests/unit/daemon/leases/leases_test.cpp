@@ -11,12 +11,23 @@ constexpr std::int64_t lease_ms = 60'000;
 constexpr std::int64_t stopped_ms = 501;  // beyond what a loop may be late
 
 struct WithRun : WorkFixture {
-  explicit WithRun(const decide::Rules& rules = {}) : WorkFixture(rules) { hold = begin_run(lease_ms); }
+  WithRun() : hold(begin_run(lease_ms)) {}
+  ~WithRun() { end(); }
   leases::Leases& leases() const { return work().claims.leases(); }
   std::size_t active() const { return leases().counters().active; }
   void renew(leases::Leases::Call call = {}) { leases().renew("main", key, hold, call); }
+  void wait_until_idle(std::int64_t most_ms) {
+    idle.reset();
+    const auto wait = [](WithRun& f, std::int64_t ms) -> asio::awaitable<bool> {
+      co_await f.leases().wait_until_idle({"main", key}, ms, nullptr);
+      co_return true;
+    };
+    start(wait(*this, most_ms), idle);
+    settle();
+  }
 
   decide::RunHold hold;
+  std::optional<bool> idle;  // set when the wait has ended
 };
 
 }  // namespace
@@ -139,4 +150,29 @@ TEST_CASE("a queued run ends when it is too old, and one that starts before does
   REQUIRE_MESSAGE(claimed.has_value(), claimed.error().detail);
   CHECK(leases.counters().queued == 0);
   CHECK(leases.counters().active == 1);
+}
+
+TEST_CASE("who waits until a session is idle hears when its run ends, or that it does not in time") {
+  WithRun f;
+  f.wait_until_idle(10'000);
+  f.turn(9'999);
+  CHECK(!f.idle);
+  f.turn(1);
+  f.run_until([&] { return f.idle.has_value(); });
+  CHECK(f.runs().active);
+  f.wait_until_idle(600'000);
+  CHECK(!f.idle);
+  f.turn(lease_ms - 10'000);
+  f.run_until([&] { return f.idle.has_value(); });
+  CHECK(!f.runs().active);
+  f.wait_until_idle(600'000);
+  CHECK(f.idle);
+}
+
+TEST_CASE("who waits until a session is idle does not hold up the end of the daemon") {
+  WithRun f;
+  f.wait_until_idle(600'000);
+  CHECK(!f.idle);
+  f.work().drain();
+  f.run_until([&] { return f.idle.has_value(); });
 }

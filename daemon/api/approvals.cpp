@@ -64,8 +64,8 @@ HandlerResult answer_when_decided(Api& api, const http::Request& request, const 
     if (asks && !decided) response.status = 201;
     co_return decided;
   };
-  CO_TRY(co_await api.work.approvals.follow(
-      {.id = id, .wait_ms = wait_ms, .gone = has_gone(api, request), .look = look}));
+  CO_TRY(
+      co_await api.work.approvals.follow({.id = id, .wait_ms = wait_ms, .gone = has_gone(api, request), .look = look}));
   co_return response;
 }
 

@@ -49,10 +49,9 @@ void Claims::free(const std::string& agent, const std::string& key) {
 }
 
 asio::awaitable<Result<Claims::Found>> Claims::look(const Wish& wish, const std::set<std::string>& passed_over) {
-  auto looked =
-      co_await ledger_.show(wish.agent, false, [&](const decide::AgentState& state, ledger::Seen&) -> Result<Found> {
-        return find(state, wish, passed_over);
-      });
+  auto looked = co_await ledger_.show(
+      wish.agent, false,
+      [&](const decide::AgentState& state, ledger::Seen&) -> Result<Found> { return find(state, wish, passed_over); });
   const bool absent = !looked && looked.error().code == Code::agent_not_found;  // it has no run yet
   if (!looked && !absent) co_return looked;
   Found found = absent ? Found() : std::move(*looked);
@@ -69,8 +68,8 @@ asio::awaitable<Result<std::optional<ledger::Reply>>> Claims::claim(Wish wish) {
   const std::shared_ptr<void> leave(nullptr, [&](void*) {
     if (offer) free(wish.agent, *offer);
   });
-  Polls::Place place(polls_, {.wish = &wish, .key = &offer},
-                     ledger_.parts().env.clock.steady_ms() + wish.wait_ms, wish.gone);
+  Polls::Place place(polls_, {.wish = &wish, .key = &offer}, ledger_.parts().env.clock.steady_ms() + wish.wait_ms,
+                     wish.gone);
   for (;;) {
     if (offer) offered_.erase({wish.agent, *std::exchange(offer, {})});  // looked for just below
     CO_TRY(const Found found, co_await look(wish, passed_over));

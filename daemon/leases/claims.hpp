@@ -59,7 +59,7 @@ class Claims {
     std::optional<std::string>* key = nullptr;  // of the session whose run is offered; nothing: none is
   };
   using Polls = runtime::LongPoll<Offered>;
-  using Place = std::pair<std::string, std::string>;  // agent and key
+  using Place = std::pair<std::string, std::string>;                 // agent and key
   using Found = std::optional<std::pair<std::string, std::string>>;  // key and run id
 
   void ready(const std::string& agent, const std::string& key);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_ended = 1'000;   // that a repeated answer finds
 constexpr std::size_t most_open = 100'000;  // beyond them, calls that nobody waits for are not kept
-constexpr std::int64_t poll_ms = 1'000;  // how often a request that waits looks whether its client has gone
+constexpr std::int64_t poll_ms = 1'000;     // how often a request that waits looks whether its client has gone
 
 runs::HookAnswer answer_of(const Hooks::Call& call, std::int64_t now) {
   runs::HookAnswer answer{.name = call.call.name};

@@ -6,7 +6,7 @@
 //
 // What was told is not set any more. Whoever wants to hear of it again, because it could not be ended, sets it again.
 // The order of a round is that of the times. An id is told at most once a round, and not at all when a callback of the
-// same round has erased it or put it off. Setting, erasing and telling cost the logarithm of what is set, not all of it.
+// same round has erased it or put it off. No call goes over all that is set.
 //
 // The owner stops the loop and waits for run() to end before it destroys this. Times are steady ms. Thread: the loop.
 #pragma once

@@ -21,7 +21,7 @@ struct WithQuestion : testing::WorkFixture {
   std::int64_t age() const { return ledger().parts().commits.clock().now(); }
   leases::Approvals& approvals() const { return work().approvals; }
   bool is_open() const { return runs().approvals.find(id)->is_open(); }
-  Result<ledger::Reply> answer() { 
+  Result<ledger::Reply> answer() {
     return run(decide::AnswerApproval{.target = {.key = key}, .id = id, .allow = true}, "main", {.actor = "person"});
   }
 
@@ -31,7 +31,8 @@ struct WithQuestion : testing::WorkFixture {
       ++looks;
       co_return !is_open();
     };
-    start(approvals().follow({.id = id, .wait_ms = wait_ms, .gone = [this] { return has_gone; }, .look = look}), followed);
+    start(approvals().follow({.id = id, .wait_ms = wait_ms, .gone = [this] { return has_gone; }, .look = look}),
+          followed);
     settle();
   }
 

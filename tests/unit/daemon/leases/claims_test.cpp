@@ -11,18 +11,19 @@ namespace {
 struct Runner {
   Runner(WorkFixture& in, std::string runner) : f(in), name(std::move(runner)) {}
   void claim(std::int64_t wait_ms) {
-    f.start(f.work().claims.claim(
-                {.agent = "main",
-                 .runner = name,
-                 .wants =
-                     [this](const decide::AgentState&, const decide::Session&) {
-                       has_gone = goes_when_offered;
-                       return true;
-                     },
-                 .gone = [this] { return has_gone; },
-                 .wait_ms = wait_ms,
-                 .take = [this](std::string key, std::string run_id) { return take(std::move(key), std::move(run_id)); }}),
-            reply);
+    f.start(
+        f.work().claims.claim(
+            {.agent = "main",
+             .runner = name,
+             .wants =
+                 [this](const decide::AgentState&, const decide::Session&) {
+                   has_gone = goes_when_offered;
+                   return true;
+                 },
+             .gone = [this] { return has_gone; },
+             .wait_ms = wait_ms,
+             .take = [this](std::string key, std::string run_id) { return take(std::move(key), std::move(run_id)); }}),
+        reply);
     f.settle();
   }
   asio::awaitable<Result<std::optional<ledger::Reply>>> take(std::string key, std::string run_id) {

@@ -104,7 +104,10 @@ TEST_CASE("a delivery that failed once waits for its next try") {
   f.send();
   f.claim(0);
   CHECK(f.attempt() == 1);
-  REQUIRE(f.run(decide::NackDelivery{.id = f.id, .attempt = 1, .error = R"({"code":"x"})", .retry_after_ms = 5'000,
+  REQUIRE(f.run(decide::NackDelivery{.id = f.id,
+                                     .attempt = 1,
+                                     .error = R"({"code":"x"})",
+                                     .retry_after_ms = 5'000,
                                      .sees = [](const auto&, const auto&) { return true; }}));
   f.claim(600'000);
   f.turn(4'999);

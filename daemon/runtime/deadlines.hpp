@@ -84,7 +84,7 @@ class Deadlines {
       fire();
       if (is_stopped_) break;
       const std::int64_t time = now();
-      sleeps_until_ = std::min(next(), time + longest_sleep_ms);
+      sleeps_until_ = std::clamp(next(), time, time + longest_sleep_ms);
       // A moment at least: what is set again at once must not keep the loop from all else.
       const std::int64_t sleep = std::clamp<std::int64_t>(sleeps_until_ - time, 1, clock_.longest_sleep_ms);
       timer_.expires_after(std::chrono::milliseconds(sleep));

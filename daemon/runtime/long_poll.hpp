@@ -66,7 +66,7 @@ class LongPoll {
       if (polls_ != nullptr) polls_->places_.erase(at_);
     }
 
-    // To be called after each look. Sleeps until there is news. Looks at this time in any case: `also`, in steady ms.
+    // To be called after each look. Sleeps until there is news, or until the steady ms `also`, which counts as news.
     asio::awaitable<Woken> wait(std::int64_t also = never) {
       for (bool has_slept = false;; has_slept = true) {
         if (is_gone()) co_return Woken::gone;

@@ -203,6 +203,16 @@ TEST_CASE("a loop that wakes in time, or is busy for a moment, has not overslept
   CHECK(f.overslept.empty());
 }
 
+TEST_CASE("what is set for a time long past does not look like oversleeping") {
+  Timetable f;
+  f.on_due = [&](const std::string& id) { f.set_in(id, -10'000); };
+  f.set_in("a", 0);
+  f.start();
+  CHECK(f.poll() == Ids{"a"});
+  CHECK(f.fire() == Ids{"a"});
+  CHECK(f.overslept.empty());
+}
+
 TEST_CASE("a request that wakes the loop first does not hide that it overslept") {
   Timetable f;
   f.set_in("a", 1'000);

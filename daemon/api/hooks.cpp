@@ -128,6 +128,14 @@ asio::awaitable<bool> sees_call(Api& api, const http::Request& request, const le
   co_return seen.has_value();
 }
 
+// Returns how a call has ended, as its answer said or that nobody answered it in time.
+std::string outcome_json(const leases::Hooks::Call& call) {
+  json::ObjectWriter out;
+  if (call.is_expired) out.boolean("expired", true);
+  json::write_fields(out, *call.outcome);
+  return out.text();
+}
+
 HandlerResult answer_call(Api& api, http::Request& request) {
   const std::string id = request.params.at(0);
   CO_TRY(auto fields, co_await body_fields(api, request));
@@ -140,8 +148,8 @@ HandlerResult answer_call(Api& api, http::Request& request) {
   if (call == nullptr || !co_await sees_call(api, request, *call)) co_return no_such_call(id);
   if (!hooks.begin_end(id)) {  // the first answer counts; it may not be durable yet
     CO_TRY(co_await api.ledger.wait_until_durable(api.ledger.parts().commits.last()));
-    if (call->outcome.empty()) co_return no_such_call(id);
-    co_return json_response(call->outcome);
+    if (!call->outcome) co_return no_such_call(id);
+    co_return json_response(outcome_json(*call));
   }
   json::ObjectWriter answer;
   if (block) answer.boolean("block", *block);

@@ -72,7 +72,7 @@ void pass_on(Api& api, const journal::Envelope& about, const Told& told, const s
     edit.put_string("runId", run_id);
     edit.remove("type");
     const auto& publish = api.ledger.parts().env.on_passing_events;
-    if (publish) publish({journal::make_event(std::move(envelope), json::apply(json::compact(event.body), edit))});
+    if (publish) publish({{journal::make_event(std::move(envelope), json::apply(json::compact(event.body), edit))}});
   }
 }
 

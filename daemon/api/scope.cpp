@@ -77,7 +77,7 @@ AddressChange address_change(const journal::Event& event) {
 
 // Refuses what would have a session answered in a channel that is not the token's, now or when other members go.
 Result<void> check_answered(const auth::Principal& principal, const decide::AgentState& state,
-                            std::span<const journal::Event> events) {
+                            std::span<const decide::Change> events) {
   std::map<std::string_view, std::string> entries;  // as they are then, by key
   for (const journal::Event& event : events) {
     AddressChange change = address_change(event);

@@ -91,7 +91,7 @@ void remove(AgentState& state, const journal::Event& event, Replay replay) {
   state.erase(*session);
 }
 
-void change(AgentState& state, const journal::Event& event, Replay replay, Session* edited) {
+void change(AgentState& state, const Change& event, Replay replay, Session* edited) {
   Session* session = state.mutable_session(event.envelope.key);
   if (session == nullptr) return;  // deleted meanwhile
   if (edited != nullptr) {
@@ -132,12 +132,10 @@ void apply_to_archives(AgentState& state, const journal::Event& event) {
     state.archives.forget_files(event.envelope.session_id, ending_of(archives_in(event)));
 }
 
-void apply(AgentState& state, const journal::Event& event, Replay replay, Decision* made) {
+void apply(AgentState& state, const Change& event, Replay replay, Session* edited) {
   state.last_seq = event.envelope.seq;
-  const bool is_last = made != nullptr && made->events.back().envelope.seq == event.envelope.seq;
-  Session* edited = is_last ? made->edited.get() : nullptr;
   apply_to_archives(state, event);
-  state.runs.apply(event, made != nullptr && made->run ? &*made->run : nullptr);
+  state.runs.apply(event);
   state.deliveries.apply(event);
   state.last_used.apply(event);
   state.policies.apply(event);

@@ -4,7 +4,7 @@
 
 #include "daemon/decide/agent_state.hpp"
 #include "daemon/decide/decision.hpp"
-#include "store/journal/event.hpp"
+#include "daemon/decide/events.hpp"
 
 namespace sessiond::decide {
 
@@ -16,8 +16,8 @@ enum class Replay : std::uint8_t {
         // `rev`, or by updatedAt if a foreign program dropped rev
 };
 
-// `made`: the decision that the event belongs to. What the event makes and the decision has at hand is moved from it.
-void apply(AgentState& state, const journal::Event& event, Replay replay = Replay::no, Decision* made = nullptr);
+// `edited`: the session as the event leaves it, where the decision has it. It is moved from.
+void apply(AgentState& state, const Change& change, Replay replay = Replay::no, Session* edited = nullptr);
 void apply(AgentState& state, TranscriptUpdate update);
 // Applies only what an event says about archives.
 void apply_to_archives(AgentState& state, const journal::Event& event);

@@ -1,7 +1,6 @@
 #include "daemon/decide/approval.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace sessiond::decide {
 namespace {
@@ -10,40 +9,7 @@ constexpr std::size_t most_kept = 100;     // of runs that have ended
 constexpr std::size_t most_of_run = 1000;  // while a run is active
 constexpr std::size_t most_bytes = 4U << 20;
 
-constexpr std::array<std::string_view, 4> address_members{"channel", "to", "accountId", "threadId"};
-
-std::string address_in(const json::Index& members) {
-  json::ObjectWriter address;
-  for (const std::string_view member : address_members)
-    if (const auto value = members.find(member)) address.raw(member, *value);
-  std::string text = address.text();
-  return text == "{}" ? "" : text;
-}
-
 std::size_t bytes_of(const Approval& approval) { return approval.args.size() + approval.reason.size() + 512; }
-
-void put_members(json::ObjectWriter& out, const Approval& approval) {
-  const auto put = [&out](std::string_view name, const std::string& text) {
-    out.raw(name, text.empty() ? "null" : json::quote(text));
-  };
-  out.string("id", approval.id);
-  out.string("runId", approval.run_id);
-  out.string("tool", approval.tool);
-  out.raw("args", approval.args);
-  put("callId", approval.call_id);
-  put("decision", approval.decision);
-  put("source", approval.source);
-  if (!approval.asked_by.empty()) out.string("askedBy", approval.asked_by);
-  if (!approval.by.empty()) out.string("by", approval.by);
-  if (!approval.reason.empty()) out.string("reason", approval.reason);
-  if (!approval.address.empty())
-    for (const std::string_view member : address_members)
-      if (const auto value = json::find(approval.address, member)) out.raw(member, *value);
-  if (approval.topic) out.string("topic", *approval.topic);
-  out.integer("askedAt", approval.asked_at);
-  out.integer("deadline", approval.deadline);
-  if (approval.resolved_at != 0) out.integer("resolvedAt", approval.resolved_at);
-}
 
 }  // namespace
 
@@ -55,41 +21,10 @@ void Approval::resolve(bool allow, std::string_view how, std::int64_t now) {
 
 std::string approval_json(std::string_view agent, std::string_view key, const Approval& approval) {
   json::ObjectWriter out;
-  put_members(out, approval);
+  json::write_fields(out, approval, json::Show::clients);
   out.string("agent", agent);
   out.string("key", key);
   return out.text();
-}
-
-std::string stored_approval(const Approval& approval) {
-  json::ObjectWriter out;
-  put_members(out, approval);
-  out.integer("ageDeadline", approval.age_deadline);
-  return out.text();
-}
-
-Approval read_approval(std::string_view stored) {
-  const json::Index members(stored);
-  const auto text = [&members](std::string_view name) { return members.string_at(name).value_or(""); };
-  const auto number = [&members](std::string_view name) {
-    return json::as_int(members.find(name).value_or("null")).value_or(0);
-  };
-  return {.id = text("id"),
-          .run_id = text("runId"),
-          .tool = text("tool"),
-          .args = std::string(members.find("args").value_or("{}")),
-          .call_id = text("callId"),
-          .decision = text("decision"),
-          .source = text("source"),
-          .asked_by = text("askedBy"),
-          .by = text("by"),
-          .reason = text("reason"),
-          .address = address_in(members),
-          .topic = members.string_at("topic"),
-          .asked_at = number("askedAt"),
-          .deadline = number("deadline"),
-          .resolved_at = number("resolvedAt"),
-          .age_deadline = number("ageDeadline")};
 }
 
 const Approval* ApprovalList::find(std::string_view id) const {

@@ -102,8 +102,8 @@ Result<Decision> decide(const AgentState& state, const AskApproval& command, con
   if (!runs.approvals.has_room_for(approval))
     return fail(Code::too_many_requests, "the run has asked as much as is kept of one run; end it, and start another");
   using journal::EventType;
-  builder.emit(approval.is_open() ? EventType::approval_requested : EventType::approval_resolved, session,
-               stored_approval(approval), run->topic);
+  builder.emit(approval.is_open() ? EventType::approval_requested : EventType::approval_resolved, session, approval,
+               run->topic);
   return answer_approval(builder, session, approval, approval.is_open() ? 201 : 200);
 }
 

@@ -168,14 +168,13 @@ void keep_steered_small(DecisionBuilder& builder, Session& session, const std::s
     if (each.entry_id != id) bytes += each.text.size();
   }
   if (!is_steered || bytes <= most_steered_bytes) return;
-  json::ObjectWriter data;
-  data.string("runId", runs->active->id);
-  data.raw("steered", json::array_of(std::vector{id}));
-  builder.emit(journal::EventType::run_progress, session, data.text(), runs->active->topic);
+  builder.emit(journal::EventType::run_progress, session, RunProgress{.run_id = runs->active->id, .steered = {id}},
+               runs->active->topic);
   const bool waits = std::ranges::any_of(
       runs->queued, [&id](const Run& run) { return std::ranges::find(run.input, id) != run.input.end(); });
   if (!waits)
-    emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, *runs->active, {{id, text}}));
+    emit_run(builder, session, journal::EventType::run_queued,
+             {.run = leftover_of(builder, *runs->active, {{id, text}})});
 }
 
 // Lists the inputs of a topic's runs, without the message itself: they wait for an answer, too.
@@ -273,7 +272,7 @@ Result<AppendResult> change(DecisionBuilder& builder, Session& session, ChangeMe
 
 // Deleted messages of the current transcript are in no queue any more.
 void take_deleted_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids) {
-  take_off_queue(builder, session, ids, run_error("input_deleted", "the messages that it was to answer were deleted"));
+  take_off_queue(builder, session, ids, error_json("input_deleted", "the messages that it was to answer were deleted"));
 }
 
 // Stops the active run if it has no other input than these and deleted ones.

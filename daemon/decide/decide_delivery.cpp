@@ -25,7 +25,9 @@ Result<const Delivery*> resolve_delivery(const AgentState& state, std::string_vi
 Result<Decision> answer(DecisionBuilder& builder, const Delivery& delivery) {
   builder.out.status = 200;
   Delivery now = delivery;
-  for (const journal::Event& event : builder.out.events) change_by(now, event);
+  for (const Change& change : builder.out.events)
+    if (const auto* told = change.as<DeliveryTold>(); told != nullptr && told->id == now.id)
+      change_by(now, change.envelope, *told);
   std::string& body = builder.out.body;
   body = delivery_json(now);
   body.pop_back();
@@ -33,40 +35,13 @@ Result<Decision> answer(DecisionBuilder& builder, const Delivery& delivery) {
   return std::move(builder.out);
 }
 
-std::string error_json(std::string_view code, std::string_view message) {
-  json::ObjectWriter out;
-  out.string("code", code);
-  out.string("message", message);
-  return out.text();
-}
-
-// Why a delivery has failed, as its event tells it. Both errors are raw JSON.
-struct Failure {
-  std::string error{};
-  std::string try_error{};  // what the bridge said of the last try, where `error` is the daemon's own; empty: nothing
-  bool is_final = false;    // the bridge said that no further try can help
-};
-
-void fail_delivery(DecisionBuilder& builder, const Delivery& delivery, const Failure& failure) {
-  json::ObjectWriter out;
-  out.raw("error", failure.error);
-  if (failure.is_final) out.boolean("final", true);
-  if (!failure.try_error.empty()) out.raw("tryError", failure.try_error);
-  const std::string members = out.text();
-  emit_delivery(builder, EventType::delivery_failed, delivery, std::string_view(members).substr(1, members.size() - 2));
-}
-
 // `try_error`: what the bridge said of the last try; empty: it said nothing.
 void fail_after_attempts(DecisionBuilder& builder, const Delivery& delivery, std::string_view try_error) {
   const std::string_view last_error = try_error.empty() ? std::string_view(delivery.error) : try_error;
   std::string message = fmt::format("{} attempts, as many as deliveries.maxAttempts allows", delivery.tries());
   if (const auto last = json::string_at(last_error, "message"); last && !last->empty()) message += ": " + *last;
-  fail_delivery(builder, delivery,
+  emit_delivery(builder, EventType::delivery_failed, delivery,
                 {.error = error_json("too_many_attempts", message), .try_error = std::string(try_error)});
-}
-
-std::string lease_members(std::int64_t lease_ms, std::int64_t now) {
-  return fmt::format(R"("leaseMs":{},"leaseUntil":{})", lease_ms, now + lease_ms);
 }
 
 Result<void> check_lease(const Delivery& delivery, std::int64_t attempt) {
@@ -182,9 +157,11 @@ Result<Decision> decide(const AgentState& state, const ClaimDeliveries& command,
     if (taken != 0 && taken + delivery.fixed.size() > most_claimed_bytes) break;
     Delivery next_try = delivery;
     ++next_try.attempt;
-    emit_delivery(builder, EventType::delivery_leased, next_try, lease_members(command.lease_ms, context.now));
+    emit_delivery(builder, EventType::delivery_leased, next_try,
+                  {.lease_ms = command.lease_ms, .lease_until = context.now + command.lease_ms});
     Delivery now = delivery;
-    change_by(now, builder.out.events.back());
+    const Change& change = builder.out.events.back();
+    change_by(now, change.envelope, *change.as<DeliveryTold>());
     list.append(claimed++ == 0 ? "" : ",").append(delivery_json(now));
   }
   if (claimed == 0) return std::move(builder.out);
@@ -198,10 +175,8 @@ Result<Decision> decide(const AgentState& state, const AckDelivery& command, con
   DecisionBuilder builder(state, context);
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   if (delivery->status == DeliveryStatus::sent) return answer(builder, *delivery);
-  std::string more;
-  if (!command.platform_message_id.empty()) more = "\"platformMessageId\":" + command.platform_message_id;
-  if (!command.parts.empty()) more.append(more.empty() ? "" : ",").append("\"parts\":").append(command.parts);
-  emit_delivery(builder, EventType::delivery_sent, *delivery, more);
+  emit_delivery(builder, EventType::delivery_sent, *delivery,
+                {.platform_message_id = command.platform_message_id, .parts = command.parts});
   builder.out.named = sent_names(state.id(), *delivery, command.platform_message_id, command.parts);
   const Session* there = state.find_key(delivery->key);
   if (there == nullptr || there->archived_at) return answer(builder, *delivery);
@@ -228,13 +203,13 @@ Result<Decision> decide(const AgentState& state, const NackDelivery& command, co
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   TRY(check_lease(*delivery, command.attempt));
   if (command.final) {
-    fail_delivery(builder, *delivery, {.error = command.error, .is_final = true});
+    emit_delivery(builder, EventType::delivery_failed, *delivery, {.error = command.error, .is_final = true});
   } else if (delivery->tries() >= context.rules->deliveries.max_attempts) {
     fail_after_attempts(builder, *delivery, command.error);
   } else {
     const std::int64_t wait = command.retry_after_ms.value_or(retry_delay_ms(delivery->tries()));
     emit_delivery(builder, EventType::delivery_expired, *delivery,
-                  fmt::format(R"("waitMs":{},"nextAt":{},"error":{})", wait, context.now + wait, command.error));
+                  {.wait_ms = wait, .next_at = context.now + wait, .error = command.error});
   }
   return answer(builder, *delivery);
 }
@@ -243,7 +218,8 @@ Result<Decision> decide(const AgentState& state, const ExtendDelivery& command, 
   DecisionBuilder builder(state, context);
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   TRY(check_lease(*delivery, command.attempt));
-  emit_delivery(builder, EventType::delivery_leased, *delivery, lease_members(command.lease_ms, context.now));
+  emit_delivery(builder, EventType::delivery_leased, *delivery,
+                {.lease_ms = command.lease_ms, .lease_until = context.now + command.lease_ms});
   return answer(builder, *delivery);
 }
 
@@ -254,7 +230,7 @@ Result<Decision> decide(const AgentState& state, const RetryDelivery& command, c
                            json::find("{" + delivery->fixed + "}", "content") ||
                            json::find("{" + delivery->fixed + "}", "mediaUrls");
   if (delivery->status == DeliveryStatus::failed && has_content)
-    emit_delivery(builder, EventType::delivery_queued, *delivery, fmt::format(R"("ageCreatedAt":{})", context.age_now));
+    emit_delivery(builder, EventType::delivery_queued, *delivery, {.age_created_at = context.age_now});
   return answer(builder, *delivery);
 }
 
@@ -262,7 +238,8 @@ Result<Decision> decide(const AgentState& state, const DropDelivery& command, co
   DecisionBuilder builder(state, context);
   TRY(const Delivery* delivery, resolve_delivery(state, command.id, command.sees));
   if (delivery->is_unsent() || delivery->is_alarming())
-    fail_delivery(builder, *delivery, {.error = error_json("given_up", "an operator dropped it")});
+    emit_delivery(builder, EventType::delivery_failed, *delivery,
+                  {.error = error_json("given_up", "an operator dropped it")});
   return answer(builder, *delivery);
 }
 
@@ -272,13 +249,13 @@ Result<Decision> decide(const AgentState& state, const ExpireDelivery& command, 
   const Delivery* delivery = state.deliveries.find(command.id);
   if (delivery == nullptr || delivery->attempt != command.attempt) return std::move(builder.out);
   if (command.too_old && delivery->status == DeliveryStatus::pending) {
-    fail_delivery(builder, *delivery,
+    emit_delivery(builder, EventType::delivery_failed, *delivery,
                   {.error = error_json("too_old", "no bridge has sent it within deliveries.maxAgeMs")});
   } else if (!command.too_old && delivery->status == DeliveryStatus::leased) {
     if (delivery->tries() >= context.rules->deliveries.max_attempts)
       fail_after_attempts(builder, *delivery, {});
     else
-      emit_delivery(builder, EventType::delivery_expired, *delivery, fmt::format(R"("nextAt":{})", context.now));
+      emit_delivery(builder, EventType::delivery_expired, *delivery, {.next_at = context.now});
   }
   if (!builder.out.events.empty()) builder.out.status = 200;
   return std::move(builder.out);

@@ -11,14 +11,7 @@ namespace {
 
 // An event about a change whose message is not there: of no session. The token that told it sees it.
 void emit_early(DecisionBuilder& builder, journal::EventType type, const EarlyChange& change, std::string_view data) {
-  builder.out.events.push_back(journal::make_event({.seq = builder.next_seq(),
-                                                    .time = builder.context().now,
-                                                    .type = type,
-                                                    .agent = builder.state().id(),
-                                                    .channel = change.channel,
-                                                    .actor = change.actor,
-                                                    .source = std::string(builder.context().source)},
-                                                   data));
+  builder.emit({.type = type, .channel = change.channel, .actor = change.actor}, data);
 }
 
 void lose(DecisionBuilder& builder, const EarlyChange& change) {
@@ -73,13 +66,9 @@ void take_foretold(DecisionBuilder& builder, const Foretold& told, journal::Enve
       continue;
     }
     journal::Envelope envelope = about;
-    envelope.seq = builder.next_seq();
-    envelope.time = builder.context().now;
     envelope.type = journal::EventType::message_change_taken;
-    envelope.agent = builder.state().id();
-    envelope.actor = builder.context().actor;
-    envelope.source = builder.context().source;
-    builder.out.events.push_back(journal::make_event(std::move(envelope), early_name_json(change)));
+    envelope.actor.clear();
+    builder.emit(std::move(envelope), early_name_json(change));
   }
 }
 

@@ -266,7 +266,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   if (const auto cap =
           cap_reached(session, json::Index(*session.entry_with_old_counters()), state.id(), *context.rules)) {
     run.stop_reason = "error";
-    end_queued(builder, session, {run}, RunStatus::failed, run_error(name(cap->code), cap->why));
+    end_queued(builder, session, {run}, RunStatus::failed, error_json(name(cap->code), cap->why));
     return std::move(builder.out);
   }
   const bool is_told = !command.hooks.verdict && is_wanted(context, state);
@@ -277,7 +277,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
   if (const auto& verdict = command.hooks.verdict) {
     if (verdict->blocked) {
       run.stop_reason = "error";
-      end_queued(builder, session, {run}, RunStatus::failed, run_error("hook_blocked", verdict->reason));
+      end_queued(builder, session, {run}, RunStatus::failed, error_json("hook_blocked", verdict->reason));
       return std::move(builder.out);
     }
     run.additional_context = verdict->context;
@@ -301,7 +301,7 @@ Result<Decision> decide(const AgentState& state, const ClaimRun& command, const 
     log_run_start(builder, session, run, *logged);
     if (builder.out.need) return std::move(builder.out);
   }
-  start_run(builder, session, run, overflow == nullptr ? "" : R"("overflowTold":true)");
+  start_run(builder, session, run, overflow != nullptr);
   answer_run(builder, session, run, {.fence = state.runs.next_fence(session.key())});
   return std::move(builder.out);
 }

@@ -113,40 +113,29 @@ class EventsDecision {
     json::Edit edit;
     edit.put_int("updatedAt", moved_to(session, context_.now));
     edit.put("contextLast", json::apply(json::kind(last) == json::Kind::object ? last : "{}", update));
-    json::ObjectWriter data;
-    begin(data);
-    json::append_edit(data, edit);
     session.edit(edit);
-    builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic, std::move(edit));
+    builder_.emit(journal::EventType::run_progress, session, progress(), run_.topic, std::move(edit));
     return {};
   }
 
   // Emits an event as the runner told it, with the run's id.
   void emit(Session& session, journal::EventType type, std::string_view body, json::Edit edit) {
-    std::string data = fmt::format(R"({{"runId":{})", json::quote(run_.id));
-    if (command_.n) data += fmt::format(R"(,"n":{})", *command_.n);
     const EventKind& kind = *std::ranges::find(kinds, type, &EventKind::type);
+    json::ObjectWriter told;
     for (const json::Member& member : json::members(body)) {
       const std::string name = json::unescape(member.name);
       if (std::ranges::find(kind.members, name) == kind.members.end() || name.empty()) continue;
-      data.append(",\"").append(name).append("\":").append(json::compact(member.value));
+      told.raw(name, json::compact(member.value));
     }
-    if (!edit.empty()) {
-      std::string changes;
-      json::ObjectWriter writer(changes);
-      json::append_edit(writer, edit);
-      data.append(",").append(std::string_view(changes).substr(1));
-      session.edit(edit);
-    }
-    builder_.emit(type, session, data + "}", run_.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+    session.edit(edit);
+    const std::string sent = told.text();
+    builder_.emit(type, session,
+                  RunnerTold{.run_id = run_.id, .call = command_.n.value_or(0), .as_sent = sent == "{}" ? "" : sent},
+                  run_.topic, std::move(edit));
   }
 
-  // Begins the data of an event of this call.
-  void begin(json::ObjectWriter& data) const {
-    data.string("runId", run_.id);
-    if (const std::uint64_t n = command_.n.value_or(command_.pulse.calls); n != 0)
-      data.integer("n", static_cast<std::int64_t>(n));
-  }
+  // A run.progress of this call.
+  RunProgress progress() const { return {.run_id = run_.id, .call = command_.n.value_or(command_.pulse.calls)}; }
 
   // Stores the text that is known so far as run.progress.
   void store_text(Session& session) {
@@ -157,14 +146,11 @@ class EventsDecision {
     more.resize(store::utf8_prefix(more, room));
     if (more.empty()) return;
     const std::size_t points = stored_points_.value_or(store::count_code_points(runs_->partial));
-    json::ObjectWriter data;
-    begin(data);
-    data.integer("at", static_cast<std::int64_t>(points));
-    data.integer("atByte", static_cast<std::int64_t>(stored));
-    data.string("text", more);
     stored_bytes_ = stored + more.size();
     stored_points_ = points + store::count_code_points(more);
-    builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
+    RunProgress told = progress();
+    told.said = {.at = points, .at_byte = stored, .text = std::move(more)};
+    builder_.emit(journal::EventType::run_progress, session, std::move(told), run_.topic);
   }
 
   // Stores all of a call, or nothing of it: its number and its text are then kept in memory.
@@ -175,10 +161,9 @@ class EventsDecision {
     if (command_.steered.empty()) return {};
     if (const auto taken = taken_of(*runs_, command_.steered); !taken.empty())
       TRY(hand_over(builder_, session, run_, taken));
-    json::ObjectWriter data;
-    begin(data);
-    data.raw("steered", json::array_of(command_.steered));
-    builder_.emit(journal::EventType::run_progress, session, data.text(), run_.topic);
+    RunProgress told = progress();
+    told.steered = command_.steered;
+    builder_.emit(journal::EventType::run_progress, session, std::move(told), run_.topic);
     take_steered_off_queue(builder_, session, command_.steered);
     return {};
   }
@@ -189,13 +174,13 @@ class EventsDecision {
     TRY(end_active(builder_, session, run_,
                    {.status = RunStatus::failed,
                     .stop_reason = "error",
-                    .error = run_error("turn_limit", why),
+                    .error = error_json("turn_limit", why),
                     .partial = partial_of(*runs_, command_.pulse, context_.rules->runs.partial_bytes) + said_ +
                                command_.pulse.said_end.rest(),
                     .retried = again.has_value()},
                    lines_));
     if (builder_.out.need) return std::move(builder_.out);
-    if (again) emit_run(builder_, session, journal::EventType::run_queued, *again);
+    if (again) emit_run(builder_, session, journal::EventType::run_queued, {.run = *again});
     answer_refusal(builder_, Code::turn_limit, why, command_.instance, command_.request_id, R"(,"limit":"maxSteps")");
     return std::move(builder_.out);
   }
@@ -306,7 +291,7 @@ Result<Decision> decide(const AgentState& state, const FinishRun& command, const
   end.retried = again.has_value();
   TRY(end_active(builder, session, run, std::move(end), lines));
   if (builder.out.need) return std::move(builder.out);
-  if (again) emit_run(builder, session, journal::EventType::run_queued, *again);
+  if (again) emit_run(builder, session, journal::EventType::run_queued, {.run = *again});
   builder.out.body = run_json(session.key(), run);
   return std::move(builder.out);
 }
@@ -324,7 +309,7 @@ Result<Decision> decide(const AgentState& state, const AbortRun& command, const 
     if (const Run* queued = runs == nullptr ? nullptr : runs->find_queued(command.run_id)) {
       Run run = *queued;
       run.stop_reason = "aborted";
-      end_queued(builder, session, {run}, RunStatus::interrupted, run_error("aborted", "stopped before it began"));
+      end_queued(builder, session, {run}, RunStatus::interrupted, error_json("aborted", "stopped before it began"));
       if (builder.out.need) return std::move(builder.out);
       run.status = RunStatus::interrupted;
       run.ended_at = context.now;
@@ -355,7 +340,7 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
   if (command.why == EndRun::Why::too_old) {
     if (runs->takeover) return std::move(builder.out);  // it stands still
     if (const Run* queued = runs->find_queued(command.hold.run_id))
-      end_queued(builder, session, {*queued}, RunStatus::expired, run_error("too_old", "no runner took it in time"));
+      end_queued(builder, session, {*queued}, RunStatus::expired, error_json("too_old", "no runner took it in time"));
     return std::move(builder.out);
   }
   if (!runs->active || runs->active->id != command.hold.run_id || runs->fence != command.hold.fence)
@@ -369,17 +354,17 @@ Result<Decision> decide(const AgentState& state, const EndRun& command, const Co
                                             : std::nullopt;
   if (again && retries) ++again->attempt;
   if (run.status == RunStatus::aborting) {
-    end.error = run_error("aborted", "the runner did not end it in time");
+    end.error = error_json("aborted", "the runner did not end it in time");
   } else if (command.why == EndRun::Why::idle_timeout) {
     end.status = RunStatus::failed;
     end.error =
-        run_error("provider_idle_timeout", fmt::format("the model said nothing for {} ms", run.idle_timeout_ms));
+        error_json("provider_idle_timeout", fmt::format("the model said nothing for {} ms", run.idle_timeout_ms));
   } else {
-    end.error = run_error("lease_lost", fmt::format("the runner was silent for {} ms", run.lease_ms));
+    end.error = error_json("lease_lost", fmt::format("the runner was silent for {} ms", run.lease_ms));
   }
   end.retried = again.has_value();
   TRY(end_active(builder, session, run, std::move(end), lines));
-  if (!builder.out.need && again) emit_run(builder, session, journal::EventType::run_queued, *again);
+  if (!builder.out.need && again) emit_run(builder, session, journal::EventType::run_queued, {.run = *again});
   return std::move(builder.out);
 }
 

@@ -110,7 +110,7 @@ class HandBackDecision {
     std::optional<Run> again = waits_again(builder_, left_, run, true);
     if (!command_.dry_run) {
       const auto waits = [&](const std::string& id) { return !is_answered_of(*again, id); };
-      RunEnd end{.stop_reason = "aborted", .error = run_error("taken_over", "a person has spoken in its place")};
+      RunEnd end{.stop_reason = "aborted", .error = error_json("taken_over", "a person has spoken in its place")};
       end.retried = again && (again->input.empty() || std::ranges::any_of(again->input, waits));
       for (const Steered& steered : left_.steered) end.steered.push_back(steered.entry_id);
       TRY(end_active(builder_, session, run, std::move(end), lines_));
@@ -144,7 +144,7 @@ class HandBackDecision {
     if (builder_.out.need) return {};
     std::erase_if(ended_, [this](const Run& run) { return state_run(run.id) == nullptr; });  // never was in the queue
     end_queued(builder_, session, ended_, RunStatus::dropped,
-               run_error("answered_by_person", fmt::format("{} has answered", takeover_.name)));
+               error_json("answered_by_person", fmt::format("{} has answered", takeover_.name)));
     if (builder_.out.need) return {};
     const auto reason = command_.reason == HandBack::Reason::person ? "person" : "expired";
     clear_needs(session);
@@ -156,7 +156,7 @@ class HandBackDecision {
       if (run.age_created_at != 0) run.age_created_at += stood;
       run.ready_at = context_.now;
       if (!note_id_.empty() && &run == &left_.queued.front()) run.input.insert(run.input.begin(), note_id_);
-      emit_run(builder_, session, journal::EventType::run_queued, run);
+      emit_run(builder_, session, journal::EventType::run_queued, {.run = run});
     }
     if (!context_.rules->runs.on_inbound) return {};
     std::string note = left_.queued.empty() ? note_id_ : "";
@@ -165,7 +165,7 @@ class HandBackDecision {
         run.input.insert(run.input.begin(), std::exchange(note, ""));
         run.texts.insert(run.texts.begin(), "");
       }
-      emit_run(builder_, session, journal::EventType::run_queued, run);
+      emit_run(builder_, session, journal::EventType::run_queued, {.run = run});
       put_in_queue(left_.queued, std::move(run));
     }
     return {};

@@ -90,28 +90,55 @@ std::string DecisionBuilder::as_of() const {
   return std::string(context_.epoch).append("-").append(store::decimal(last));
 }
 
+void DecisionBuilder::emit(journal::Envelope envelope, std::string_view data) {
+  envelope.seq = next_seq();
+  envelope.time = context_.now;
+  envelope.agent = state_.id();
+  if (envelope.actor.empty()) envelope.actor = context_.actor;
+  envelope.source = context_.source;
+  out.events.push_back({journal::make_event(std::move(envelope), data)});
+}
+
+void DecisionBuilder::emit(journal::Envelope envelope, Payload payload) {
+  const std::string data = data_of(payload);
+  emit(std::move(envelope), data);
+  out.events.back().payload = std::make_shared<const Payload>(std::move(payload));
+}
+
 void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,
                            const std::optional<std::string>& topic, std::optional<json::Edit> edit) {
   using enum journal::EventType;
   const bool told =
       !session.channels.empty() && !about_channel.empty() &&
       (type == message_appended || type == message_edited || type == message_deleted || type == message_reacted);
-  out.events.push_back(
-      journal::make_event({.seq = next_seq(),
-                           .time = context_.now,
-                           .type = type,
-                           .agent = state_.id(),
-                           .key = session.key(),
-                           .session_id = session.session_id,
-                           .channel = told ? about_channel : session.channel,
-                           .channels = told ? "" : session.channels,
-                           .chat_type = session.chat_type,
-                           .lineage = context_.lineage != nullptr ? context_.lineage->of(state_, session) : "",
-                           .topic = topic,
-                           .actor = std::string(context_.actor),
-                           .source = std::string(context_.source)},
-                          data));
+  emit({.type = type,
+        .key = session.key(),
+        .session_id = session.session_id,
+        .channel = told ? about_channel : session.channel,
+        .channels = told ? "" : session.channels,
+        .chat_type = session.chat_type,
+        .lineage = context_.lineage != nullptr ? context_.lineage->of(state_, session) : "",
+        .topic = topic},
+       data);
   out.events.back().edit = std::move(edit);
+}
+
+void DecisionBuilder::emit(journal::EventType type, const Session& session, Payload payload,
+                           const std::optional<std::string>& topic, json::Edit edit) {
+  const std::string data = data_of(payload, edit);
+  emit(type, session, data, topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+  out.events.back().payload = std::make_shared<const Payload>(std::move(payload));
+}
+
+void DecisionBuilder::edit_with_rev(Session& session, json::Edit edit) const {
+  edit.put_int("rev", static_cast<std::int64_t>(next_seq()));
+  session.edit(edit);
+}
+
+void DecisionBuilder::update(Session& session, json::Edit edit, Payload payload) {
+  keep_channels(session, edit, context_.source == "external");
+  edit_with_rev(session, edit);
+  emit(journal::EventType::session_updated, session, std::move(payload), {}, std::move(edit));
 }
 
 void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventType type, std::string_view more) {
@@ -121,9 +148,7 @@ void DecisionBuilder::update(Session& session, json::Edit edit, journal::EventTy
   if (!more.empty()) data.append(more).append(",");
   json::append_edit(writer, edit);
   writer.close();
-  json::Edit with_rev = edit;
-  with_rev.put_int("rev", static_cast<std::int64_t>(next_seq()));
-  session.edit(with_rev);
+  edit_with_rev(session, edit);
   emit(type, session, data, {}, std::move(edit));
 }
 

@@ -21,11 +21,11 @@
 
 #include "daemon/decide/adoptions.hpp"
 #include "daemon/decide/agent_state.hpp"
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/lineage.hpp"
 #include "daemon/decide/platform_message.hpp"
 #include "daemon/decide/rules.hpp"
 #include "policy/runs/hooks.hpp"
-#include "store/journal/event.hpp"
 #include "store/journal/line_position.hpp"
 #include "store/problem.hpp"
 #include "transcripts/conversation.hpp"
@@ -182,11 +182,10 @@ struct TranscriptUpdate {
 };
 
 struct Decision {
-  std::vector<journal::Event> events;
+  std::vector<Change> events;
   std::vector<journal::LinePosition> line_positions;
   std::vector<TranscriptUpdate> transcript_updates;
   std::shared_ptr<Session> edited;  // the session as the last event leaves it, where it is at hand
-  std::optional<ToldRun> run;       // the last one that an event tells
   std::optional<Need> need;
 
   std::vector<NamedMessage> named{};
@@ -218,14 +217,21 @@ class DecisionBuilder {
   const TranscriptEnd* transcript_end(const std::string& file) const;
   std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
+  // Adds an event. Its seq, time, agent and source are those of this decision, and its actor if it names none.
+  void emit(journal::Envelope envelope, std::string_view data);
+  void emit(journal::Envelope envelope, Payload payload);
   // Adds an event about a session, with the channel, chat type and session id of `session`. `edit`: what `data` sets
   // and unsets, where it is at hand.
   void emit(journal::EventType type, const Session& session, std::string_view data,
             const std::optional<std::string>& topic = {}, std::optional<json::Edit> edit = {});
+  // Adds an event that says this and sets `edit` in the session's entry.
+  void emit(journal::EventType type, const Session& session, Payload payload,
+            const std::optional<std::string>& topic = {}, json::Edit edit = {});
   // Edits `session`, a copy of the stored one, and adds session.updated (or `type`). `more` are raw members that come
   // first in the event's data.
   void update(Session& session, json::Edit edit, journal::EventType type = journal::EventType::session_updated,
               std::string_view more = {});
+  void update(Session& session, json::Edit edit, Payload payload);  // session.updated that says this
 
   Decision out;
   // While the events of a platform's message are made, its channel: tokens of that see them also in a session that
@@ -233,6 +239,8 @@ class DecisionBuilder {
   std::string about_channel{};
 
  private:
+  void edit_with_rev(Session& session, json::Edit edit) const;  // the rev that the next event gives it
+
   const AgentState& state_;
   const Context& context_;
 };

@@ -92,17 +92,14 @@ std::string cut_error(std::string error) {
 
 // Returns what the bridge said of the try that this event ends, raw JSON; empty: it said nothing. Nothing: it ends
 // none.
-std::optional<std::string> error_of_try(const Delivery& delivery, const journal::Event& event) {
+std::optional<std::string> error_of_try(const Delivery& delivery, journal::EventType type, const DeliveryTold& told) {
   using journal::EventType;
-  const bool ends =
-      event.envelope.type == EventType::delivery_expired || event.envelope.type == EventType::delivery_failed;
+  const bool ends = type == EventType::delivery_expired || type == EventType::delivery_failed;
   if (!ends || delivery.status != DeliveryStatus::leased) return {};
-  const json::Index data(event.data);
-  const std::string error(data.find("error").value_or(""));
-  if (event.envelope.type == EventType::delivery_expired || data.find("final") == "true") return error;
-  const std::string code = json::string_at(error, "code").value_or("");
+  if (type == EventType::delivery_expired || told.is_final) return told.error;
+  const std::string code = json::string_at(told.error, "code").value_or("");
   if (code == "given_up" || code == "purged") return {};
-  return std::string(data.find("tryError").value_or(""));
+  return told.try_error;
 }
 
 // Notes that the try that is under way has failed.
@@ -178,53 +175,47 @@ std::optional<Delivery> made_delivery(const journal::Event& event) {
   return delivery;
 }
 
-void change_by(Delivery& delivery, const journal::Event& event) {
+void change_by(Delivery& delivery, const journal::Envelope& about, const DeliveryTold& told) {
   using journal::EventType;
-  const json::Index data(event.data);
-  if (data.string_at("deliveryId") != delivery.id) return;
-  const auto raw = [&data](std::string_view member) { return std::string(data.find(member).value_or("")); };
-  const auto number = [&data](std::string_view member) {
-    return json::as_int(data.find(member).value_or("null")).value_or(0);
-  };
-  if (auto error = error_of_try(delivery, event)) note_failed_try(delivery, event.envelope.time, *std::move(error));
-  const bool is_new_try = number("attempt") > delivery.attempt;
-  delivery.attempt = number("attempt");
+  if (auto error = error_of_try(delivery, about.type, told)) note_failed_try(delivery, about.time, *std::move(error));
+  const bool is_new_try = told.attempt > delivery.attempt;
+  delivery.attempt = told.attempt;
   delivery.is_final = false;
   const std::int64_t failed_before = std::exchange(delivery.failed_at, 0);
   delivery.wait_ms = delivery.next_at = delivery.lease_ms = delivery.lease_until = 0;
-  switch (event.envelope.type) {
+  switch (about.type) {
     case EventType::delivery_leased:
       delivery.status = DeliveryStatus::leased;
-      delivery.lease_ms = number("leaseMs");
-      delivery.lease_until = number("leaseUntil");
-      if (is_new_try) delivery.claimed_by = event.envelope.actor;
+      delivery.lease_ms = told.lease_ms;
+      delivery.lease_until = told.lease_until;
+      if (is_new_try) delivery.claimed_by = about.actor;
       break;
     case EventType::delivery_expired:
       delivery.status = DeliveryStatus::pending;
-      delivery.wait_ms = number("waitMs");
-      delivery.next_at = number("nextAt");
-      if (data.find("error")) delivery.error = raw("error");
+      delivery.wait_ms = told.wait_ms.value_or(0);
+      delivery.next_at = told.next_at;
+      if (!told.error.empty()) delivery.error = told.error;
       break;
     case EventType::delivery_queued:
       delivery.status = DeliveryStatus::pending;
-      delivery.created_at = event.envelope.time;
-      delivery.age_created_at = number("ageCreatedAt");
+      delivery.created_at = about.time;
+      delivery.age_created_at = told.age_created_at.value_or(0);
       delivery.given_up_at = delivery.attempt;
       delivery.error.clear();
       break;
     case EventType::delivery_sent:
       delivery.status = DeliveryStatus::sent;
-      delivery.platform_message_id = raw("platformMessageId");
-      delivery.parts = raw("parts");
+      delivery.platform_message_id = told.platform_message_id;
+      delivery.parts = told.parts;
       delivery.error.clear();
       delivery.failed_tries.clear();
       delivery.forget_content();
       break;
     default:
       delivery.status = DeliveryStatus::failed;
-      delivery.error = raw("error");
-      delivery.failed_at = failed_before != 0 ? failed_before : event.envelope.time;
-      delivery.is_final = data.find("final") == "true";
+      delivery.error = told.error;
+      delivery.failed_at = failed_before != 0 ? failed_before : about.time;
+      delivery.is_final = told.is_final;
       if (json::string_at(delivery.error, "code") == "purged") {
         delivery.failed_tries.clear();
         delivery.forget_content();

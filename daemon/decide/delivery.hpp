@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/journal/event.hpp"
+#include "daemon/decide/events.hpp"
 
 namespace sessiond::decide {
 
@@ -65,8 +65,8 @@ std::string message_name(std::string_view session_id, const std::optional<std::s
 // Makes the delivery of a message.appended; nothing if the event makes none.
 std::optional<Delivery> made_delivery(const journal::Event& event);
 
-// Applies an event to its delivery; one that is not about this delivery changes nothing.
-void change_by(Delivery& delivery, const journal::Event& event);
+// Applies an event to the delivery that it is about.
+void change_by(Delivery& delivery, const journal::Envelope& about, const DeliveryTold& told);
 
 // The delivery as the API shows it.
 std::string delivery_json(const Delivery& delivery);

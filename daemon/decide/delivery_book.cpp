@@ -148,8 +148,8 @@ void DeliveryBook::limit_text() {
   }
 }
 
-void DeliveryBook::change(const journal::Event& event) {
-  const auto found = all_.find(json::string_at(event.data, "deliveryId").value_or(""));
+void DeliveryBook::change(const journal::Envelope& about, const DeliveryTold& told) {
+  const auto found = all_.find(told.id);
   if (found == all_.end()) return;  // it ended long ago
   Delivery& delivery = found->second;
   if (!delivery.is_unsent()) {
@@ -157,29 +157,29 @@ void DeliveryBook::change(const journal::Event& event) {
     if (std::erase(failed_, delivery.id) != 0) failed_bytes_ -= delivery.fixed.size();
   }
   count(delivery, false);
-  change_by(delivery, event);
+  change_by(delivery, about, told);
   count(delivery, true);
   set_head(queue_of(delivery));
   list_ended(delivery.id);
 }
 
-void DeliveryBook::apply(const journal::Event& event) {
+void DeliveryBook::apply(const Change& event) {
   using journal::EventType;
-  const EventType type = event.envelope.type;
-  if (event.envelope.seq <= seq_) return;
-  if (type == EventType::message_appended) {
-    if (!event.envelope.delivers) return;
+  const journal::Envelope& about = event.envelope;
+  if (about.seq <= seq_) return;
+  if (about.type == EventType::message_appended) {
+    if (!about.delivers) return;
     auto made = made_delivery(event);
     if (!made) return;
     put(std::move(*made));
-  } else if (type >= EventType::delivery_leased && type <= EventType::delivery_queued) {
-    change(event);
-  } else if (type == EventType::session_deleted && json::find(event.data, "purged") == "true") {
-    forget_session(event.envelope.key);
+  } else if (const auto* told = event.as<DeliveryTold>()) {
+    change(about, *told);
+  } else if (about.type == EventType::session_deleted && json::find(event.data, "purged") == "true") {
+    forget_session(about.key);
   } else {
     return;
   }
-  seq_ = event.envelope.seq;
+  seq_ = about.seq;
   dirty_ = true;
 }
 

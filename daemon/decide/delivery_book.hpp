@@ -43,7 +43,7 @@ class DeliveryBook {
   Counts counts() const;
 
   // Takes in an event of this agent.
-  void apply(const journal::Event& event);
+  void apply(const Change& change);
 
   // The last event that the book holds.
   std::uint64_t seq() const { return seq_; }
@@ -64,7 +64,7 @@ class DeliveryBook {
   };
 
   void put(Delivery delivery);  // a new one
-  void change(const journal::Event& event);
+  void change(const journal::Envelope& about, const DeliveryTold& told);
   void count(const Delivery& delivery, bool in);  // in the lists that its status says, or out of them
   void list_ended(const std::string& id);         // if it is; forgets the oldest beyond the limits
   // Those of a purged session: what was sent is forgotten. What was not tells its bridge that it was purged, and

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 
 #include "daemon/decide/adoptions.hpp"
 #include "daemon/decide/takeover_steps.hpp"
@@ -112,34 +113,29 @@ std::string deliveries_json(const std::vector<std::string>& deliveries, const st
   return list + "]";
 }
 
-void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, std::string_view more) {
+void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, DeliveryTold told) {
   const Context& context = builder.context();
   const Session* session = builder.state().find_key(delivery.key);  // null: it is gone
-  std::string data = fmt::format(R"({{"deliveryId":{},"attempt":{})", json::quote(delivery.id), delivery.attempt);
-  if (!more.empty()) data.append(",").append(more);
+  told.id = delivery.id;
+  told.attempt = delivery.attempt;
   const std::string fixed = "{" + delivery.fixed + "}";
-  builder.out.events.push_back(journal::make_event(
-      {.seq = builder.next_seq(),
-       .time = context.now,
-       .type = type,
-       .agent = builder.state().id(),
+  builder.emit(
+      {.type = type,
        .key = delivery.key,
        .session_id = json::string_at(fixed, "sessionId").value_or(""),
        .channel = delivery.channel,
        .chat_type = session == nullptr ? "" : session->chat_type,
        .lineage =
            session == nullptr || context.lineage == nullptr ? "" : context.lineage->of(builder.state(), *session),
-       .topic = json::string_at(fixed, "topic"),
-       .actor = std::string(context.actor),
-       .source = std::string(context.source)},
-      data + "}"));
+       .topic = json::string_at(fixed, "topic")},
+      std::move(told));
 }
 
 void fail_purged_deliveries(DecisionBuilder& builder, const Session& session) {
   for (const auto& [id, delivery] : builder.state().deliveries.all()) {
     if (delivery.status == DeliveryStatus::sent || delivery.key != session.key()) continue;
     emit_delivery(builder, journal::EventType::delivery_failed, delivery,
-                  R"("error":{"code":"purged","message":"the session was purged"})");
+                  {.error = error_json("purged", "the session was purged")});
   }
 }
 

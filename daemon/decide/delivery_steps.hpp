@@ -35,9 +35,8 @@ void find_deliveries_made_before(const AgentState& state, const Session& session
 // Makes the array that a reply shows of deliveries, each with its messageId.
 std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids);
 
-// Emits an event of a delivery. `more`: raw members behind deliveryId and attempt.
-void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery,
-                   std::string_view more = {});
+// Emits an event of a delivery. Sets the id and the attempt of `told`.
+void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, DeliveryTold told);
 // A purge destroys what a session said: its deliveries that are not sent fail, and forget their text.
 void fail_purged_deliveries(DecisionBuilder& builder, const Session& session);
 

@@ -87,13 +87,7 @@ void tell_resync(DecisionBuilder& builder, std::string_view keys) {
   json::ObjectWriter data;
   data.raw("changed", keys);
   data.boolean("resync", true);
-  builder.out.events.push_back(journal::make_event({.seq = builder.next_seq(),
-                                                    .time = builder.context().now,
-                                                    .type = journal::EventType::store_external_change,
-                                                    .agent = builder.state().id(),
-                                                    .actor = std::string(builder.context().actor),
-                                                    .source = std::string(builder.context().source)},
-                                                   data.text()));
+  builder.emit({.type = journal::EventType::store_external_change}, data.text());
 }
 
 // Returns our session. At a load it may be gone from the store: then it is made of what its active run says.

@@ -14,11 +14,8 @@ namespace {
 
 constexpr std::size_t most_input_text = 64 << 10;  // bytes
 
-void put_call(json::ObjectWriter& data, const HookCall& call) {
-  data.string("id", call.id);
-  if (!call.run_id.empty()) data.string("runId", call.run_id);
-  data.string("name", call.name);
-  data.string("event", call.event);
+HookTold told_of(const HookCall& call) {
+  return {.id = call.id, .run_id = call.run_id, .name = call.name, .event = call.event};
 }
 
 // Returns the kind of opening that the first run of a session begins when nothing else is known of the session.
@@ -46,16 +43,16 @@ std::vector<std::string> call_hooks(DecisionBuilder& builder, const Session& ses
     if (!hook.wants(builder.state().id(), event.name)) continue;
     const bool waits = hook.blocking && runs::can_block(event.name);
     if (waits && !ask) continue;
-    const HookCall call{
-        .id = context.ids->uuid(), .name = name, .event = std::string(event.name), .run_id = event.run_id};
-    json::ObjectWriter data;
-    put_call(data, call);
-    data.raw("input", event.input.empty() ? "{}" : event.input);
-    data.integer("deadline", context.now + std::min(hook.timeout_ms.value_or(longest), longest));
-    if (waits) data.boolean("blocking", true);
-    if (waits && hook.blocks_on_timeout) data.string("onTimeout", "block");
-    builder.emit(journal::EventType::hook_called, session, data.text(), event.topic);
-    if (waits) waited_for.push_back(call.id);
+    HookTold called{.id = context.ids->uuid(),
+                    .run_id = event.run_id,
+                    .name = name,
+                    .event = std::string(event.name),
+                    .input = event.input.empty() ? "{}" : event.input,
+                    .deadline = context.now + std::min(hook.timeout_ms.value_or(longest), longest),
+                    .blocking = waits,
+                    .on_timeout = waits && hook.blocks_on_timeout ? "block" : ""};
+    if (waits) waited_for.push_back(called.id);
+    builder.emit(journal::EventType::hook_called, session, std::move(called), event.topic);
   }
   return waited_for;
 }
@@ -100,11 +97,10 @@ void call_stop(DecisionBuilder& builder, const Session& session, const Run& run)
 Result<Decision> decide(const AgentState& state, const AnswerHook& command, const Context& context) {
   DecisionBuilder builder(state, context);
   TRY(const Session* session, resolve(state, command.target));
-  json::ObjectWriter data;
-  put_call(data, command.call);
-  for (const json::Member& member : json::members(command.answer)) data.raw(json::unescape(member.name), member.value);
-  builder.out.body = data.text();
-  builder.emit(journal::EventType::hook_answered, *session, builder.out.body);
+  HookTold answered = told_of(command.call);
+  answered.answer = command.answer == "{}" ? "" : command.answer;
+  builder.out.body = json::to_json(answered);
+  builder.emit(journal::EventType::hook_answered, *session, std::move(answered));
   return std::move(builder.out);
 }
 
@@ -113,9 +109,7 @@ Result<Decision> decide(const AgentState& state, const ExpireHook& command, cons
   builder.out.status = 204;
   const Session* session = state.find_key(command.target.key);
   if (session == nullptr) return std::move(builder.out);
-  json::ObjectWriter data;
-  put_call(data, command.call);
-  builder.emit(journal::EventType::hook_expired, *session, data.text());
+  builder.emit(journal::EventType::hook_expired, *session, told_of(command.call));
   return std::move(builder.out);
 }
 
@@ -142,7 +136,7 @@ Result<Decision> decide(const AgentState& state, const ShutDown& command, const 
     builder.out.status = 204;
     if (runs == nullptr) return std::move(builder.out);
     end_queued(builder, session, {runs->queued.begin(), runs->queued.end()}, RunStatus::dropped,
-               run_error("shutdown", command.reason));
+               error_json("shutdown", command.reason));
     if (builder.out.need) return std::move(builder.out);
     if (runs->active && runs->active->status == RunStatus::running) {
       Run run = *runs->active;
@@ -163,10 +157,7 @@ Result<Decision> decide(const AgentState& state, const ShutDown& command, const 
   } else {
     json::Edit edit;
     edit.put_int("updatedAt", moved_to(session, context.now));
-    json::ObjectWriter told;
-    told.string("reason", command.reason);
-    told.integer("at", context.now);
-    builder.update(session, std::move(edit), journal::EventType::session_updated, "\"shutdown\":" + told.text());
+    builder.update(session, std::move(edit), ShutdownTold{.reason = command.reason, .at = context.now});
     log_shutdown(builder, session, command.reason);
     if (builder.out.need) return std::move(builder.out);
     json::ObjectWriter input;

@@ -82,13 +82,13 @@ void KeyPolicies::take(std::string_view agent, const Session& session) {
   set(name, {.policy = policy_in(*session.entry_with_old_counters()), .by_operator = true, .on_disk = true});
 }
 
-void KeyPolicies::apply(const journal::Event& event) {
+void KeyPolicies::apply(const Change& event) {
   if (event.envelope.seq <= seq_) return;
   seq_ = event.envelope.seq;
   take_event(event, true);
 }
 
-void KeyPolicies::take_event(const journal::Event& event, bool durable) {
+void KeyPolicies::take_event(const Change& event, bool durable) {
   using journal::EventType;
   const EventType type = event.envelope.type;
   const bool is_foreign = event.envelope.source == "external";  // whoever may write the store is trusted with it

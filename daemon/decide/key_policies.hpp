@@ -14,8 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/session.hpp"
-#include "store/journal/event.hpp"
 #include "store/json/raw_json.hpp"
 #include "store/problem.hpp"
 
@@ -40,9 +40,9 @@ class KeyPolicies {
   bool has_passing() const;
 
   // Takes in an event of this agent.
-  void apply(const journal::Event& event);
+  void apply(const Change& event);
   // Takes in an event of an ephemeral session.
-  void apply_passing(const journal::Event& event) { take_event(event, false); }
+  void apply_passing(const Change& event) { take_event(event, false); }
   // Takes in a session of a store that was written before there was such a file.
   void take(std::string_view agent, const Session& session);
 
@@ -55,7 +55,7 @@ class KeyPolicies {
   static Result<KeyPolicies> from_json(std::string_view text);
 
  private:
-  void take_event(const journal::Event& event, bool durable);
+  void take_event(const Change& event, bool durable);
   void set(const std::string& name, Kept kept);
   void forget(const std::string& name);  // unless an operator has set it
 

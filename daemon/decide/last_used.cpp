@@ -15,13 +15,13 @@ constexpr std::size_t clients_in_all = 256;
 std::string_view owner_of(std::string_view list) { return list.substr(0, list.find('\n')); }
 
 // Tells whether a message is one of a person: only these move lastInteractionAt.
-bool is_of_person(const journal::Event& event) {
+bool is_of_person(const Change& event) {
   if (event.edit)
     return std::ranges::find(event.edit->set, "lastInteractionAt", &json::Edit::Set::name) != event.edit->set.end();
   return json::find(json::find(event.data, "set").value_or("{}"), "lastInteractionAt").has_value();
 }
 
-bool tells_of_use(const journal::Event& event) {
+bool tells_of_use(const Change& event) {
   switch (event.envelope.type) {
     case journal::EventType::message_appended:
       return is_of_person(event);
@@ -91,7 +91,7 @@ void LastUsed::forget(const std::string& key) {
   if (gone > 0) dirty_ = true;
 }
 
-void LastUsed::apply(const journal::Event& event) {
+void LastUsed::apply(const Change& event) {
   if (event.envelope.seq <= seq_) return;
   seq_ = event.envelope.seq;
   if (event.envelope.type == journal::EventType::session_deleted)

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/journal/event.hpp"
+#include "daemon/decide/events.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::decide {
@@ -27,7 +27,7 @@ class LastUsed {
   std::vector<std::string> of_client(std::string_view list) const;
 
   // Takes in an event of this agent. Cheap for a message to the session that was used last.
-  void apply(const journal::Event& event);
+  void apply(const Change& event);
 
   // Tells whether it has changed since the last to_json().
   bool is_dirty() const { return dirty_; }

@@ -1,6 +1,6 @@
 // A run is one piece of agent work on one session: claimed by one runner, kept by a lease, ended exactly once
-// (policy/runs/README.md). These are the runs as an agent's state has them, and their JSON: as the API shows them, and
-// as journal/runs/<agent>.json keeps them. Pure values.
+// (policy/runs/README.md). These are the runs as an agent's state has them. The lists of their members (describe) are
+// those of the API, of events and of journal/runs/<agent>.json. Pure values.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "daemon/decide/takeover.hpp"
 #include "policy/redaction.hpp"
 #include "policy/runs/queue.hpp"
+#include "store/json/fields.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::decide {
@@ -22,22 +23,26 @@ namespace sessiond::decide {
 enum class RunStatus : std::uint8_t { queued, running, aborting, done, failed, interrupted, dropped, expired };
 std::string_view name(RunStatus status);
 std::optional<RunStatus> run_status(std::string_view name);
+inline std::optional<RunStatus> value_named(std::string_view text, RunStatus) { return run_status(text); }
 
 struct RunTimes {
   std::int64_t created_at = 0, started_at = 0, ended_at = 0;  // ms since the epoch; 0: not yet
   std::int64_t age_created_at = 0;  // by the clock of ages (store/journal/age_clock.hpp); 0: not known
   std::int64_t ready_at = 0;        // a queued run waits until then for more input
   std::int64_t lease_ms = 0, idle_timeout_ms = 0;
+  friend bool operator==(const RunTimes&, const RunTimes&) = default;
 };
 struct RunModel {
   std::string model{}, provider{}, model_source{};
   std::string instructions{};
+  friend bool operator==(const RunModel&, const RunModel&) = default;
 };
 // Of a queued run: its place in the queue.
 struct RunPlace {
   runs::Origin origin = runs::Origin::queued;
   bool collects = false;             // queued by mode collect: further input of the same address joins it
   std::vector<std::string> texts{};  // how each input begins, for the summary of dropped ones
+  friend bool operator==(const RunPlace&, const RunPlace&) = default;
 };
 struct RunEnding {
   std::string stop_reason{};
@@ -45,6 +50,7 @@ struct RunEnding {
   std::string response{};        // the text of its last assistant entry, as people left it
   std::string response_entry{};  // the id of that entry; empty: not known
   std::string deliveries{};      // raw JSON array, of its finish by the runner; empty: none
+  friend bool operator==(const RunEnding&, const RunEnding&) = default;
 };
 
 struct Run : RunTimes, RunModel, RunPlace, RunEnding {
@@ -67,21 +73,69 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
   bool superseded = false;  // a person speaks in its place: what it ends with is stored, and never delivered
   bool is_settled = false;  // its inputs do not wait again: something that it wrote went out, or somebody stopped it
 
+  friend bool operator==(const Run&, const Run&) = default;
   bool is_active() const { return status == RunStatus::running || status == RunStatus::aborting; }
-};
 
-// A run as the event `seq` tells it, where it need not be read from the event. `more`: an object of the members of its
-// data that are not the run's.
-struct ToldRun {
-  std::uint64_t seq = 0;
-  Run run{};
-  std::string more{};
+  // All members but the id, after which the API names the session's key.
+  template <class V, class R>
+  static void describe_after_id(V& v, R& run) {
+    v.text("sessionId", run.session_id);
+    v.text_or_null("topic", run.topic);
+    v.named("status", run.status);
+    v.text_if("runner", run.runner);
+    v.number("attempt", run.attempt);  // from 1
+    v.text_if("retryOf", run.retry_of);
+    v.time("createdAt", run.created_at);
+    v.time("startedAt", run.started_at);
+    v.time("endedAt", run.ended_at);
+    v.number("steps", run.steps);
+    v.texts("input", run.input);
+    v.raw_if("replyTo", run.reply_to);
+    v.text_if("model", run.model);
+    v.text_if("provider", run.provider);
+    v.text_if("modelSource", run.model_source);
+    v.text_if("instructions", run.instructions);
+    v.number_if("maxSteps", run.max_steps);
+    v.text_if("stopReason", run.stop_reason);
+    v.text_if("stoppedBy", run.stopped_by);
+    v.raw_if("error", run.error);
+    v.text_if("responseEntryId", run.response_entry);  // before the text: RunBook looks for it
+    v.text_if("response", run.response);
+    v.text_if("additionalContext", run.additional_context);
+    v.raw_if("deliveries", run.deliveries);
+    v.flag_if("superseded", run.superseded);
+    v.own([&] {
+      v.text("token", run.token);
+      v.number("readyAt", run.ready_at);
+      v.number_if("ageCreatedAt", run.age_created_at);
+      v.number("leaseMs", run.lease_ms);
+      v.number("idleTimeoutMs", run.idle_timeout_ms);
+      v.ordinal("origin", run.origin, runs::Origin::queued);
+      v.flag("inStep", run.in_step);
+      v.flag("collects", run.collects);
+      v.texts_if("texts", run.texts);
+      v.texts_if("deleted", run.deleted);
+      v.flag_if("settled", run.is_settled);
+    });
+  }
+  template <class V, class R>
+  static void describe(V& v, R& run) {
+    v.text("runId", run.id);
+    describe_after_id(v, run);
+  }
 };
 
 // A message that was handed to the active run, and that its runner has not confirmed.
 struct Steered {
   std::string entry_id{};
   std::string text{};
+  friend bool operator==(const Steered&, const Steered&) = default;
+
+  template <class V, class S>
+  static void describe(V& v, S& steered) {
+    v.text("entryId", steered.entry_id);
+    v.text("text", steered.text);
+  }
 };
 
 // The part of an active run that is in memory only: calls and text that are not stored yet.
@@ -99,6 +153,13 @@ struct Finished {
   std::string run_id{};
   std::uint64_t fence = 0;
   std::string token{};  // empty: an earlier version did not keep it; its finish is repeated to nobody
+
+  template <class V, class F>
+  static void describe(V& v, F& finished) {
+    v.text("runId", finished.run_id);
+    v.number("fence", finished.fence);
+    v.text("token", finished.token);
+  }
 };
 
 // Tells what a session has open: from the first run after it was made, reset, restored or shut down, until it is shut
@@ -116,6 +177,14 @@ struct Opening {
     next.clear();
   }
   bool is_known() const { return is_open || !next.empty() || shut_down_at != 0; }
+
+  template <class V, class O>
+  static void describe(V& v, O& opening) {
+    v.flag("open", opening.is_open);
+    v.text_if("next", opening.next);
+    v.text_if("reason", opening.reason);
+    v.number_if("shutDownAt", opening.shut_down_at);
+  }
 };
 
 // The runs of one session.
@@ -148,6 +217,23 @@ struct SessionRuns {
     return fence == 0 && !active && queued.empty() && ended.empty() && overflows.empty() && !opening.is_known() &&
            !takeover;
   }
+
+  template <class V, class S>
+  static void describe(V& v, S& runs) {
+    v.number("fence", runs.fence);
+    v.record_if("active", runs.active);
+    v.text_if("partial", runs.partial);
+    v.number_if("calls", runs.calls);
+    v.records_if("steered", runs.steered);
+    v.records_if("queued", runs.queued);
+    v.records_if("overflows", runs.overflows);
+    v.raws_if("ended", runs.ended);
+    v.records_if("approvals", runs.approvals);
+    v.record_if("opening", runs.opening, runs.opening.is_known());
+    v.text_if("lastRunner", runs.last_runner);
+    v.record_if("takeover", runs.takeover);
+    v.records_if("finished", runs.finished);
+  }
 };
 
 // Returns the index in a queue at which a new run is put: behind those that go before it.
@@ -167,14 +253,7 @@ void put_in_queue(std::deque<Run>& queue, Run run);
 
 runs::Address address_of(const Run& run);
 
-std::string overflow_json(const runs::Overflow& overflow);
-runs::Overflow read_overflow(std::string_view object);
-
 // The run as the API shows it, without its lease.
 std::string run_json(std::string_view key, const Run& run);
-// The run with all that must outlive the daemon, and back.
-std::string stored_run(const Run& run);
-Run read_run(const json::Index& stored);
-Run read_run(std::string_view stored);
 
 }  // namespace sessiond::decide

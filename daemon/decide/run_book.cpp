@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <utility>
+#include <variant>
 
-#include "store/json/raw_json.hpp"
+#include "store/json/fields.hpp"
 #include "transcripts/changes.hpp"
 
 namespace sessiond::decide {
@@ -13,94 +15,18 @@ namespace {
 
 constexpr std::size_t most_ended = 10'000;  // of an agent: its file is written whole
 
-bool is_of_runs(journal::EventType type) {
-  return type >= journal::EventType::run_queued && type <= journal::EventType::approval_resolved;
-}
-
 std::int64_t number(std::optional<std::string_view> value) { return json::as_int(value.value_or("null")).value_or(0); }
 
 std::string text_at(std::string_view object, std::string_view name) {
   return json::string_at(object, name).value_or("");
 }
 
-std::string stored_session(const SessionRuns& runs) {
-  json::ObjectWriter out;
-  out.integer("fence", static_cast<std::int64_t>(runs.fence));
-  if (runs.active) out.raw("active", stored_run(*runs.active));
-  if (!runs.partial.empty()) out.string("partial", runs.partial);
-  if (runs.calls != 0) out.integer("calls", static_cast<std::int64_t>(runs.calls));
-  const auto put_list = [&out](std::string_view name, const auto& list, auto text_of) {
-    if (list.empty()) return;
-    std::string array = "[";
-    for (const auto& each : list) array.append(array.size() > 1 ? "," : "").append(text_of(each));
-    out.raw(name, array + "]");
-  };
-  put_list("steered", runs.steered, [](const Steered& steered) {
-    json::ObjectWriter each;
-    each.string("entryId", steered.entry_id);
-    each.string("text", steered.text);
-    return each.text();
-  });
-  put_list("queued", runs.queued, stored_run);
-  put_list("overflows", runs.overflows, overflow_json);
-  put_list("ended", runs.ended, [](const std::shared_ptr<const std::string>& run) { return *run; });
-  put_list("approvals", runs.approvals.all(), stored_approval);
-  if (runs.opening.is_known()) {
-    json::ObjectWriter opening;
-    opening.boolean("open", runs.opening.is_open);
-    if (!runs.opening.next.empty()) opening.string("next", runs.opening.next);
-    if (runs.opening.shut_down_at != 0) {
-      opening.string("reason", runs.opening.reason);
-      opening.integer("shutDownAt", runs.opening.shut_down_at);
-    }
-    out.raw("opening", opening.text());
-  }
-  if (!runs.last_runner.empty()) out.string("lastRunner", runs.last_runner);
-  if (runs.takeover) out.raw("takeover", stored_takeover(*runs.takeover));
-  put_list("finished", runs.finished, [](const Finished& finished) {
-    json::ObjectWriter each;
-    each.string("runId", finished.run_id);
-    each.integer("fence", static_cast<std::int64_t>(finished.fence));
-    each.string("token", finished.token);
-    return each.text();
-  });
-  return out.text();
-}
-
-Finished read_finished(std::string_view text) {
-  return {.run_id = text_at(text, "runId"),
-          .fence = static_cast<std::uint64_t>(number(json::find(text, "fence"))),
-          .token = text_at(text, "token")};
-}
-
+// Reads a session's runs, also as earlier versions kept them.
 SessionRuns read_session(std::string_view text) {
-  SessionRuns runs;
-  const json::Index members(text);
-  runs.fence = static_cast<std::uint64_t>(number(members.find("fence")));
-  if (const auto active = members.find("active")) runs.active = read_run(*active);
-  runs.partial = members.string_at("partial").value_or("");
-  runs.calls = static_cast<std::uint64_t>(number(members.find("calls")));
-  for (const std::string_view each : json::elements(members.find("steered").value_or("[]")))
-    runs.steered.push_back({text_at(each, "entryId"), text_at(each, "text")});
-  for (const std::string_view each : json::elements(members.find("queued").value_or("[]")))
-    runs.queued.push_back(read_run(each));
-  for (const std::string_view each : json::elements(members.find("overflows").value_or("[]")))
-    runs.overflows.push_back(read_overflow(each));
-  if (const auto overflow = members.find("overflow")) runs.overflows = {read_overflow(*overflow)};  // earlier versions
-  for (const std::string_view each : json::elements(members.find("ended").value_or("[]")))
-    runs.ended.push_back(std::make_shared<const std::string>(each));
-  for (const std::string_view each : json::elements(members.find("approvals").value_or("[]")))
-    runs.approvals.put(read_approval(each));
-  if (const auto opening = members.find("opening"))
-    runs.opening = {.is_open = json::find(*opening, "open") == "true",
-                    .next = text_at(*opening, "next"),
-                    .reason = text_at(*opening, "reason"),
-                    .shut_down_at = number(json::find(*opening, "shutDownAt"))};
-  runs.last_runner = members.string_at("lastRunner").value_or("");
-  if (const auto takeover = members.find("takeover")) runs.takeover = read_takeover(*takeover);
-  const auto finished = members.find("finished").value_or("[]");
-  if (json::kind(finished) == json::Kind::object) runs.finished.push_back(read_finished(finished));  // earlier versions
-  for (const std::string_view each : json::elements(finished)) runs.finished.push_back(read_finished(each));
+  auto runs = json::from_json<SessionRuns>(text);
+  if (const auto overflow = json::find(text, "overflow")) runs.overflows = {json::from_json<runs::Overflow>(*overflow)};
+  const auto finished = json::find(text, "finished").value_or("[]");
+  if (json::kind(finished) == json::Kind::object) runs.finished = {json::from_json<Finished>(finished)};
   return runs;
 }
 
@@ -167,10 +93,26 @@ std::string_view source_after(std::string_view created) {
 }
 
 // Takes off what the runner has confirmed.
-void confirm(SessionRuns& runs, std::string_view ids) {
-  for (const std::string_view id : json::elements(ids)) {
-    const std::string confirmed = json::as_string(id).value_or("");
-    std::erase_if(runs.steered, [&](const Steered& each) { return each.entry_id == confirmed; });
+void confirm(SessionRuns& runs, const std::vector<std::string>& ids) {
+  for (const std::string& id : ids)
+    std::erase_if(runs.steered, [&id](const Steered& each) { return each.entry_id == id; });
+}
+
+// Takes in text that the active run has said.
+void add_partial(SessionRuns& runs, const RunProgress::Said& said, std::uint64_t seq) {
+  runs.partial.resize(std::min<std::size_t>(runs.partial.size(), said.at_byte));
+  runs.partial += said.text;
+  runs.text_seq = seq;
+}
+
+void abort_active(SessionRuns& runs, const Run& aborting) {
+  if (!runs.active) return;
+  runs.active->status = RunStatus::aborting;
+  if (aborting.superseded) {
+    runs.active->superseded = true;
+    runs.active->is_settled = aborting.is_settled;
+  } else {
+    runs.active->stopped_by = aborting.stopped_by;
   }
 }
 
@@ -188,22 +130,8 @@ void drop(SessionRuns& runs, const std::optional<runs::Overflow::Of>& of, std::s
   there->add(text, std::move(id));
 }
 
-// Notes what an event tells of dropped inputs.
-void take_dropped(SessionRuns& runs, const json::Index& data) {
-  for (const std::string_view told : json::elements(data.find("overflow").value_or("[]"))) {
-    const json::Index one(told);
-    drop(runs,
-         runs::Overflow::Of{.reply_to = std::string(one.find("replyTo").value_or("")),
-                            .topic = one.string_at("topic").value_or("")},
-         one.string_at("text").value_or(""), one.string_at("entryId").value_or(""));
-  }
-  // As an earlier version told it.
-  std::vector<std::string> ids;
-  for (const std::string_view id : json::elements(data.find("droppedIds").value_or("[]")))
-    ids.push_back(json::as_string(id).value_or(""));
-  auto id = ids.begin();
-  for (const std::string_view text : json::elements(data.find("dropped").value_or("[]")))
-    drop(runs, std::nullopt, json::as_string(text).value_or(""), id == ids.end() ? "" : std::move(*id++));
+void drop(SessionRuns& runs, const std::vector<DroppedInput>& overflow) {
+  for (const DroppedInput& dropped : overflow) drop(runs, dropped.of, dropped.text, dropped.entry_id);
 }
 
 }  // namespace
@@ -234,29 +162,31 @@ void RunBook::list_open(const std::string& key) {
   waiting_since_.emplace(key, since);
 }
 
-void RunBook::start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run) {
+void RunBook::start(SessionRuns& runs, const std::string& key, const RunTold& told) {
+  const Run& run = told.run;
   runs.fence = next_fence(key);
   runs.last_runner = run.runner;
   std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
   runs.partial.clear();
   runs.calls = 0;
   runs.steered.clear();
-  if (const auto* told = runs.overflow_for(run); told != nullptr && data.find("overflowTold"))
-    runs.overflows.erase(runs.overflows.begin() + (told - runs.overflows.data()));
+  if (const auto* overflow = runs.overflow_for(run); overflow != nullptr && told.overflow_told)
+    runs.overflows.erase(runs.overflows.begin() + (overflow - runs.overflows.data()));
   runs.opening.begin();
-  runs.active = std::move(run);
+  runs.active = run;
 }
 
-void RunBook::finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run) {
+void RunBook::finish(SessionRuns& runs, const std::string& key, const RunTold& told) {
+  const Run& run = told.run;
   if (runs.active && runs.active->id == run.id) {
-    if (data.find("byRunner")) runs.finished.push_back({run.id, runs.fence, runs.active->token});
+    if (told.by_runner) runs.finished.push_back({run.id, runs.fence, runs.active->token});
     runs.active.reset();
     runs.partial.clear();
     runs.steered.clear();
     runs.approvals.end_run();
   }
   std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
-  if (data.find("unlisted")) return;
+  if (told.unlisted) return;
   runs.ended.push_back(std::make_shared<const std::string>(run_json(key, run)));
   ++ended_;
   const std::size_t most = ended_ > most_ended ? 1 : keep_;  // a full book keeps the last of each session
@@ -293,8 +223,7 @@ bool take_said(SessionRuns& runs, const journal::Event& event) {
 }
 
 // The same of session.takeover: that of another person, or a longer one of this.
-void hold_by(std::optional<Takeover>& there, std::string_view data) {
-  Takeover now = read_takeover(data);
+void hold_by(std::optional<Takeover>& there, Takeover now) {
   if (there) {
     now.waiting = std::move(there->waiting);
     now.words = std::move(there->words);
@@ -304,140 +233,166 @@ void hold_by(std::optional<Takeover>& there, std::string_view data) {
 
 }  // namespace
 
-void RunBook::apply(const journal::Event& event, ToldRun* told) {
-  using journal::EventType;
-  const EventType type = event.envelope.type;
-  const std::string& key = event.envelope.key;
-  if (type == EventType::message_appended) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_ || !take_said(found->second, event)) return;
-  } else if (type == EventType::session_takeover) {
-    if (event.envelope.seq <= seq_) return;
-    hold_by(sessions_[key].takeover, event.data);
-    list_open(key);
-  } else if (type == EventType::session_handback) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
-    found->second.takeover.reset();
-    list_open(key);
-  } else if (type == EventType::message_held) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_ || !found->second.takeover) return;
-    found->second.takeover->hold(read_held(event.data, event.envelope.topic));
-  } else if (type == EventType::session_reset || type == EventType::context_cleared) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
-    found->second.overflows.clear();
-    if (found->second.takeover) found->second.takeover->forget_transcripts();
-    found->second.opening.is_open = false;
-    found->second.opening.next = text_at(event.data, "reason") == "import" ? "resume" : "clear";
-  } else if (type == EventType::topic_deleted) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
-    std::erase_if(found->second.overflows, [&event](const runs::Overflow& overflow) {
-      return overflow.of && overflow.of->topic == event.envelope.topic;
-    });
-    if (found->second.takeover) found->second.takeover->forget_transcripts(event.envelope.topic);
-  } else if (type == EventType::session_updated) {
-    if (!event.data.starts_with(R"({"shutdown":)") || event.envelope.seq <= seq_) return;
-    const std::string_view shutdown = *json::find(event.data, "shutdown");
-    sessions_[key].opening = {.next = "resume",
-                              .reason = text_at(shutdown, "reason"),
-                              .shut_down_at = json::int_at(shutdown, "at").value_or(0)};
-  } else if (type == EventType::session_created) {
-    const std::string_view source = source_after(event.data);
-    if (event.envelope.seq <= seq_ || source.empty()) return;
-    sessions_[key].opening.next = source;
-  } else if (type == EventType::session_resumed) {
-    if (event.envelope.seq <= seq_) return;
-    if (Opening& opening = sessions_[key].opening; opening.next.empty()) opening.next = "resume";
-  } else if (type == EventType::hook_called) {
-    if (event.envelope.seq <= seq_ || json::string_at(event.data, "event") != "SessionStart") return;
-    sessions_[key].opening.begin();
-  } else if (type == EventType::message_edited || type == EventType::message_deleted) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
-    change_input(found->second, event);
-  } else if (type == EventType::session_deleted) {
-    const auto found = sessions_.find(key);
-    if (found == sessions_.end() || event.envelope.seq <= seq_) return;
-    fence_floor_ = std::max(fence_floor_, found->second.fence);
-    ended_ -= found->second.ended.size();
-    sessions_.erase(found);
-    list_open(key);
-  } else if (!is_of_runs(type) || event.envelope.seq <= seq_) {
-    return;
-  } else {
-    SessionRuns& runs = sessions_[key];
-    const bool is_told = told != nullptr && told->seq == event.envelope.seq;
-    const json::Index data(is_told ? told->more : event.data);
-    const auto run = [&] { return is_told ? std::move(told->run) : read_run(data); };
-    switch (type) {
-      case EventType::run_queued:
-        put_in_queue(runs.queued, run());
-        break;
-      case EventType::run_started:
-        start(runs, key, data, run());
-        break;
-      case EventType::run_finished:
-        finish(runs, key, data, run());
-        break;
-      case EventType::run_aborting:
-        if (!runs.active) break;
-        runs.active->status = RunStatus::aborting;
-        if (const Run aborting = run(); aborting.superseded) {
-          runs.active->superseded = true;
-          runs.active->is_settled = aborting.is_settled;
-        } else {
-          runs.active->stopped_by = aborting.stopped_by;
-        }
-        break;
-      case EventType::run_progress:
-        if (!data.find("text")) break;
-        runs.partial.resize(std::min(runs.partial.size(), static_cast<std::size_t>(number(data.find("atByte")))));
-        runs.partial += data.string_at("text").value_or("");
-        runs.text_seq = event.envelope.seq;
-        break;
-      case EventType::step_started:
-        if (!runs.active) break;
-        runs.active->steps = number(data.find("step"));
-        runs.active->in_step = true;
-        break;
-      case EventType::step_finished:
-        if (runs.active) runs.active->in_step = false;
-        break;
-      case EventType::directive_injected:
-        runs.steered.push_back({data.string_at("entryId").value_or(""), data.string_at("text").value_or("")});
-        break;
-      case EventType::approval_requested:
-      case EventType::approval_resolved:
-        runs.approvals.put(read_approval(event.data));
-        break;
-      default:
-        break;
-    }
-    if (const auto calls = data.find("n")) runs.calls = static_cast<std::uint64_t>(number(calls));
-    if (const auto confirmed = data.find("steered")) confirm(runs, *confirmed);
-    take_dropped(runs, data);
-    list_open(key);
-  }
-  seq_ = event.envelope.seq;
+SessionRuns* RunBook::find_mutable(const std::string& key) {
+  const auto found = sessions_.find(key);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+void RunBook::apply(const Change& change) {
+  if (change.envelope.seq <= seq_) return;
+  if (!std::visit([&](const auto& said) { return take(change, said); }, change.said())) return;
+  seq_ = change.envelope.seq;
   dirty_ = true;
+}
+
+bool RunBook::take(const Change& change, const RunTold& told) {
+  const std::string& key = change.envelope.key;
+  SessionRuns& runs = sessions_[key];
+  switch (change.envelope.type) {
+    case journal::EventType::run_queued:
+      put_in_queue(runs.queued, told.run);
+      break;
+    case journal::EventType::run_started:
+      start(runs, key, told);
+      break;
+    case journal::EventType::run_aborting:
+      abort_active(runs, told.run);
+      break;
+    default:
+      finish(runs, key, told);
+      break;
+  }
+  drop(runs, told.overflow);
+  list_open(key);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const RunProgress& progress) {
+  SessionRuns& runs = sessions_[change.envelope.key];
+  if (progress.said) add_partial(runs, *progress.said, change.envelope.seq);
+  if (progress.call != 0) runs.calls = progress.call;
+  confirm(runs, progress.steered);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const RunnerTold& told) {
+  SessionRuns& runs = sessions_[change.envelope.key];
+  const bool starts = change.envelope.type == journal::EventType::step_started;
+  if (runs.active && starts) runs.active->steps = json::int_at(told.as_sent, "step").value_or(0);
+  if (runs.active && (starts || change.envelope.type == journal::EventType::step_finished))
+    runs.active->in_step = starts;
+  if (told.call != 0) runs.calls = told.call;
+  return true;
+}
+
+bool RunBook::take(const Change& change, const DirectiveInjected& injected) {
+  sessions_[change.envelope.key].steered.push_back(injected.steered);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const Approval& approval) {
+  sessions_[change.envelope.key].approvals.put(approval);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const TakeoverTold& told) {
+  hold_by(sessions_[change.envelope.key].takeover, told.takeover);
+  list_open(change.envelope.key);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const HandbackTold& /*told*/) {
+  SessionRuns* runs = find_mutable(change.envelope.key);
+  if (runs == nullptr) return false;
+  runs->takeover.reset();
+  list_open(change.envelope.key);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const MessageHeld& held) {
+  SessionRuns* runs = find_mutable(change.envelope.key);
+  if (runs == nullptr || !runs->takeover) return false;
+  runs->takeover->hold(held.message);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const HookTold& hook) {
+  if (change.envelope.type != journal::EventType::hook_called || hook.event != "SessionStart") return false;
+  sessions_[change.envelope.key].opening.begin();
+  return true;
+}
+
+bool RunBook::take(const Change& change, const ShutdownTold& told) {
+  sessions_[change.envelope.key].opening = {.next = "resume", .reason = told.reason, .shut_down_at = told.at};
+  return true;
+}
+
+bool RunBook::take(const Change& change, Raw /*said*/) {
+  using journal::EventType;
+  const std::string& key = change.envelope.key;
+  SessionRuns* runs = find_mutable(key);
+  switch (change.envelope.type) {
+    case EventType::session_created: {
+      const std::string_view source = source_after(change.data);
+      if (source.empty()) return false;
+      sessions_[key].opening.next = source;
+      return true;
+    }
+    case EventType::session_resumed:
+      if (Opening& opening = sessions_[key].opening; opening.next.empty()) opening.next = "resume";
+      return true;
+    case EventType::message_appended:
+      return runs != nullptr && take_said(*runs, change);
+    case EventType::session_reset:
+    case EventType::context_cleared:
+      if (runs == nullptr) return false;
+      runs->overflows.clear();
+      if (runs->takeover) runs->takeover->forget_transcripts();
+      runs->opening.is_open = false;
+      runs->opening.next = text_at(change.data, "reason") == "import" ? "resume" : "clear";
+      return true;
+    case EventType::topic_deleted:
+      if (runs == nullptr) return false;
+      std::erase_if(runs->overflows, [&change](const runs::Overflow& overflow) {
+        return overflow.of && overflow.of->topic == change.envelope.topic;
+      });
+      if (runs->takeover) runs->takeover->forget_transcripts(change.envelope.topic);
+      return true;
+    case EventType::message_edited:
+    case EventType::message_deleted:
+      if (runs == nullptr) return false;
+      change_input(*runs, change);
+      return true;
+    case EventType::session_deleted:
+      if (runs == nullptr) return false;
+      fence_floor_ = std::max(fence_floor_, runs->fence);
+      ended_ -= runs->ended.size();
+      sessions_.erase(key);
+      list_open(key);
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::string RunBook::to_json() {
   dirty_ = false;
-  std::string sessions = "{";
-  for (const auto& [key, runs] : sessions_) {
-    if (runs.is_empty()) continue;
-    if (sessions.size() > 1) sessions += ',';
-    json::append_quoted(sessions, key);
-    sessions.append(":").append(stored_session(runs));
-  }
   json::ObjectWriter out;
   out.integer("seq", static_cast<std::int64_t>(seq_));
   out.integer("fenceFloor", static_cast<std::int64_t>(fence_floor_));
-  out.raw("sessions", sessions + "}");
+  std::string& text = out.value("sessions");
+  text += '{';
+  bool first = true;
+  for (const auto& [key, runs] : sessions_) {
+    if (runs.is_empty()) continue;
+    if (!std::exchange(first, false)) text += ',';
+    json::append_quoted(text, key);
+    text += ':';
+    json::ObjectWriter members(text);
+    json::write_fields(members, runs);
+    members.close();
+  }
+  text += '}';
   return out.text();
 }
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/run.hpp"
-#include "store/journal/event.hpp"
 #include "store/problem.hpp"
 
 namespace sessiond::decide {
@@ -36,9 +36,8 @@ class RunBook {
   // an active run, or in which a person speaks, are not among them.
   const std::set<std::pair<std::int64_t, std::string>>& waiting() const { return waiting_; }
 
-  // Takes in an event of this agent. `told`: the last run that the decision has told, null if there is none. It is
-  // moved from if this event tells it.
-  void apply(const journal::Event& event, ToldRun* told = nullptr);
+  // Takes in an event of this agent.
+  void apply(const Change& change);
   // Sets how many ended runs of a session stay (runs.keep).
   void keep(std::uint64_t runs) { keep_ = runs; }
 
@@ -53,10 +52,26 @@ class RunBook {
   static Result<RunBook> from_json(std::string_view text);
 
  private:
-  // `data` may have only those members of the event that are not the run's.
-  void start(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
-  void finish(SessionRuns& runs, const std::string& key, const json::Index& data, Run run);
-  void list_open(const std::string& key);  // in waiting_, active_ and taken_over_, as its runs are now
+  // Take in what an event says. They return false if it changes nothing here.
+  bool take(const Change& change, const RunTold& told);
+  bool take(const Change& change, const RunProgress& progress);
+  bool take(const Change& change, const RunnerTold& told);
+  bool take(const Change& change, const DirectiveInjected& injected);
+  bool take(const Change& change, const Approval& approval);
+  bool take(const Change& change, const TakeoverTold& told);
+  bool take(const Change& change, const HandbackTold& told);
+  bool take(const Change& change, const MessageHeld& held);
+  bool take(const Change& change, const HookTold& hook);
+  bool take(const Change& change, const ShutdownTold& told);
+  bool take(const Change& change, Raw said);
+  template <class Other>
+  bool take(const Change& /*change*/, const Other& /*said*/) {
+    return false;
+  }
+  void start(SessionRuns& runs, const std::string& key, const RunTold& told);
+  void finish(SessionRuns& runs, const std::string& key, const RunTold& told);
+  SessionRuns* find_mutable(const std::string& key);  // null if none
+  void list_open(const std::string& key);             // in waiting_, active_ and taken_over_, as its runs are now
 
   Sessions sessions_{};
   std::set<std::pair<std::int64_t, std::string>> waiting_{};

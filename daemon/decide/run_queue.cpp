@@ -1,8 +1,6 @@
 #include "daemon/decide/run_queue.hpp"
 #include "policy/overflow.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <ranges>
 
@@ -70,7 +68,7 @@ class Queue {
         ++lost_;
         continue;
       }
-      end_queued(builder_, session_, {run}, RunStatus::dropped, full_, told());
+      end_queued(builder_, session_, {run}, RunStatus::dropped, full_, std::exchange(dropped_, {}));
       queued_.erase(oldest);
       shortened_ = nullptr;
       lost_ = 0;
@@ -85,7 +83,8 @@ class Queue {
       Run shorter = rest_of(*shortened_);
       shorter.texts.clear();
       record_lost();
-      emit_run(builder_, session_, journal::EventType::run_queued, shorter, {}, told());
+      emit_run(builder_, session_, journal::EventType::run_queued,
+               {.run = std::move(shorter), .overflow = std::exchange(dropped_, {})});
     }
     if (is_joined) {
       const Run& waiting = **joined;
@@ -96,7 +95,8 @@ class Queue {
       run.ready_at = std::min(run.ready_at, latest_start(run.created_at));
       run.input.insert(run.input.begin(), waiting.input.begin() + lost_by(waiting), waiting.input.end());
     }
-    emit_run(builder_, session_, journal::EventType::run_queued, run, {}, told());  // with the texts of the new inputs
+    emit_run(builder_, session_, journal::EventType::run_queued,  // with the texts of the new inputs
+             {.run = run, .overflow = std::exchange(dropped_, {})});
     if (is_joined) return static_cast<std::size_t>(joined - queued_.begin()) + 1;
     return place_in(queued_ | std::views::transform([](const Run* each) -> const Run& { return *each; }), run) + 1;
   }
@@ -124,31 +124,24 @@ class Queue {
   Session& session_;
   // Notes the input that a run loses next, for the next run that answers there.
   void count_dropped(const Run& run) {
-    json::ObjectWriter one;
-    one.string("entryId", lost_ < run.input.size() ? run.input[lost_] : "");
-    one.string("text", lost_ < run.texts.size() ? run.texts[lost_] : "");
-    one.raw("replyTo", run.reply_to.empty() ? "null" : run.reply_to);
-    one.string("topic", run.topic.value_or(""));
-    dropped_.append(dropped_.empty() ? "" : ",").append(one.text());
+    dropped_.push_back({.entry_id = lost_ < run.input.size() ? run.input[lost_] : "",
+                        .text = lost_ < run.texts.size() ? run.texts[lost_] : "",
+                        .of = runs::Overflow::Of{.reply_to = run.reply_to, .topic = run.topic.value_or("")}});
   }
-  // The member of the next event that tells what was dropped.
-  std::string told() { return dropped_.empty() ? "" : fmt::format(R"("overflow":[{}])", std::exchange(dropped_, {})); }
 
-  const std::string full_ = run_error("queue_full", "newer messages took its place");
+  const std::string full_ = error_json("queue_full", "newer messages took its place");
   std::vector<const Run*> queued_{};
-  std::string dropped_{};           // JSON objects with commas between them
-  const Run* shortened_ = nullptr;  // the one of queued_ that has lost inputs, and is not told of yet; null: none
-  std::size_t lost_ = 0;            // how many: its first ones
+  std::vector<DroppedInput> dropped_{};  // of which the next event tells
+  const Run* shortened_ = nullptr;       // the one of queued_ that has lost inputs, and is not told of yet; null: none
+  std::size_t lost_ = 0;                 // how many: its first ones
 };
 
 // Hands the messages to the active run.
 void inject(DecisionBuilder& builder, const Session& session, const Run& active, const RunInput& input) {
   for (std::size_t i = 0; i < input.ids.size(); ++i) {
-    json::ObjectWriter data;
-    data.string("runId", active.id);
-    data.string("entryId", input.ids[i]);
-    data.string("text", input.texts[i]);
-    builder.emit(journal::EventType::directive_injected, session, data.text(), active.topic);
+    const Steered steered{.entry_id = input.ids[i], .text = input.texts[i]};
+    builder.emit(journal::EventType::directive_injected, session,
+                 DirectiveInjected{.run_id = active.id, .steered = steered}, active.topic);
   }
 }
 

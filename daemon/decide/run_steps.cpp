@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "daemon/decide/delivery_steps.hpp"
 #include "daemon/decide/hooks.hpp"
@@ -163,13 +164,6 @@ std::vector<std::string> taken_of(const SessionRuns& runs, const std::vector<std
   return taken;
 }
 
-std::string run_error(std::string_view code, std::string_view message) {
-  json::ObjectWriter out;
-  out.string("code", code);
-  out.string("message", message);
-  return out.text();
-}
-
 Run leftover_of(const DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered) {
   Run run;
   run.id = builder.context().ids->uuid();
@@ -239,36 +233,18 @@ std::string said_by(const DecisionBuilder& builder, const Session& session) {
   return partial_of(runs, pulse, builder.context().rules->runs.partial_bytes) + held_in(runs, pulse);
 }
 
-void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit,
-              std::string_view more) {
-  std::string data = stored_run(run);
-  data.pop_back();
-  if (!more.empty()) data.append(",").append(more);
-  builder.out.run.emplace(builder.next_seq(), run, std::string("{").append(more).append("}"));
-  if (!edit.empty()) {
-    std::string changes;
-    json::ObjectWriter writer(changes);
-    json::append_edit(writer, edit);
-    data.append(",").append(std::string_view(changes).substr(1));
-    session.edit(edit);
-  }
-  data += '}';
-  builder.emit(type, session, data, run.topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
+void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, RunTold told, json::Edit edit) {
+  session.edit(edit);
+  const std::optional<std::string> topic = told.run.topic;
+  builder.emit(type, session, std::move(told), topic, std::move(edit));
 }
 
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
                    const std::optional<std::string>& topic, json::Edit edit) {
-  std::string data = stored_approval(approval);
-  if (edit.empty()) return builder.emit(journal::EventType::approval_resolved, session, data, topic);
-  std::string changes;
-  json::ObjectWriter writer(changes);
-  json::append_edit(writer, edit);
-  data.pop_back();
-  data.append(",").append(std::string_view(changes).substr(1)).append("}");
-  builder.emit(journal::EventType::approval_resolved, session, data, topic, std::move(edit));
+  builder.emit(journal::EventType::approval_resolved, session, approval, topic, std::move(edit));
 }
 
-void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more) {
+void start_run(DecisionBuilder& builder, Session& session, Run& run, bool overflow_told) {
   run.status = RunStatus::running;
   run.started_at = builder.context().now;
   run.texts.clear();
@@ -284,7 +260,8 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string
   edit.put("activeRun", active.text());
   edit.remove("endedAt");
   edit.remove("runtimeMs");
-  emit_run(builder, session, journal::EventType::run_started, run, std::move(edit), more);
+  emit_run(builder, session, journal::EventType::run_started, {.run = run, .overflow_told = overflow_told},
+           std::move(edit));
 }
 
 Result<void> hand_over(DecisionBuilder& builder, Session& session, const Run& run,
@@ -304,8 +281,8 @@ void stop_run(DecisionBuilder& builder, Session& session, Run& run, std::string_
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, builder.context().now));
   edit.put_string("status", name(run.status));
-  emit_run(builder, session, journal::EventType::run_aborting, run, std::move(edit),
-           reason.empty() ? "" : "\"reason\":" + json::quote(reason));
+  emit_run(builder, session, journal::EventType::run_aborting, {.run = run, .reason = std::string(reason)},
+           std::move(edit));
 }
 
 Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run& run, RunEnd end,
@@ -364,16 +341,17 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
   log_run_end(builder, session, run, std::span(append.entries).first(append.entries.size() - 1), lines);
   if (builder.out.need) return appended;
   const std::string transcript = builder.state().transcript_name_of(AgentState::file_of(session, run.topic));
-  emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, transcript, run.ended_at),
-           end.by_runner ? R"("byRunner":true)" : "");
+  emit_run(builder, session, journal::EventType::run_finished, {.run = run, .by_runner = end.by_runner},
+           ended_edit(session, run, transcript, run.ended_at));
   if (end.by_runner) take_steered_off_queue(builder, session, end.steered);
   call_stop(builder, session, run);
-  if (!steered.empty()) emit_run(builder, session, journal::EventType::run_queued, leftover_of(builder, run, steered));
+  if (!steered.empty())
+    emit_run(builder, session, journal::EventType::run_queued, {.run = leftover_of(builder, run, steered)});
   return appended;
 }
 
 void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
-                const std::string& error, std::string_view more) {
+                const std::string& error, std::vector<DroppedInput> overflow) {
   std::map<std::optional<std::string>, AppendRequest> appends;  // by topic
   for (Run& run : runs) {
     run.status = status;
@@ -388,7 +366,9 @@ void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> run
     append_if_possible(builder, session, append, {});
     if (builder.out.need) return;
   }
-  for (const Run& run : runs) emit_run(builder, session, journal::EventType::run_finished, run, {}, more);
+  for (Run& run : runs)
+    emit_run(builder, session, journal::EventType::run_finished,
+             {.run = std::move(run), .overflow = std::exchange(overflow, {})});
 }
 
 void record_lost(DecisionBuilder& builder, Session& session, const Run& run, std::span<const std::string> input,
@@ -411,13 +391,13 @@ void take_off_queue(DecisionBuilder& builder, Session& session, const std::vecto
       continue;
     }
     left.texts.clear();  // the book has those of the other inputs
-    emit_run(builder, session, journal::EventType::run_queued, left);
+    emit_run(builder, session, journal::EventType::run_queued, {.run = std::move(left)});
   }
   end_queued(builder, session, std::move(ended), RunStatus::dropped, error);
 }
 
 void take_steered_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& steered) {
-  take_off_queue(builder, session, steered, run_error("steered", "the active run took it"));
+  take_off_queue(builder, session, steered, error_json("steered", "the active run took it"));
 }
 
 Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_view why,
@@ -426,7 +406,7 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
   if (runs == nullptr) return {};
   if (runs->active && (!topic || runs->active->topic == topic)) {
     Run run = *runs->active;
-    RunEnd end{.stop_reason = "aborted", .error = run_error("session_reset", why)};
+    RunEnd end{.stop_reason = "aborted", .error = error_json("session_reset", why)};
     for (const Steered& each : runs->steered) end.steered.push_back(each.entry_id);  // nothing of it goes on
     TRY(end_active(builder, session, run, std::move(end), FetchedLines{}));
     if (builder.out.need) return {};
@@ -434,7 +414,7 @@ Result<void> end_all(DecisionBuilder& builder, Session& session, std::string_vie
   std::vector<Run> ended;
   for (const Run& run : runs->queued)
     if (!topic || run.topic == topic) ended.push_back(run);
-  end_queued(builder, session, std::move(ended), RunStatus::dropped, run_error("session_reset", why));
+  end_queued(builder, session, std::move(ended), RunStatus::dropped, error_json("session_reset", why));
   return {};
 }
 
@@ -445,16 +425,17 @@ void drop_runs(DecisionBuilder& builder, Session& session, std::string_view why)
     run.status = status;
     run.ended_at = builder.context().now;
     run.stop_reason = "aborted";
-    run.error = run_error("session_reset", why);
+    run.error = error_json("session_reset", why);
     return run;
   };
   if (runs->active) {
     const Run run = end(*runs->active, RunStatus::interrupted);
     end_approvals(builder, session, run);
-    emit_run(builder, session, journal::EventType::run_finished, run, ended_edit(session, run, "", run.ended_at));
+    emit_run(builder, session, journal::EventType::run_finished, {.run = run},
+             ended_edit(session, run, "", run.ended_at));
   }
   for (const Run& queued : runs->queued)
-    emit_run(builder, session, journal::EventType::run_finished, end(queued, RunStatus::dropped));
+    emit_run(builder, session, journal::EventType::run_finished, {.run = end(queued, RunStatus::dropped)});
 }
 
 std::optional<std::string> turn_limit(const Session& session, const json::Index& entry, const Rules& rules) {
@@ -482,9 +463,9 @@ std::optional<CapReached> cap_reached(const Session& session, const json::Index&
 void tell_refused(DecisionBuilder& builder, Session& session, Run run, Code code, std::string_view why) {
   run.status = RunStatus::failed;
   run.stop_reason = "error";
-  run.error = run_error(name(code), why);
+  run.error = error_json(name(code), why);
   run.ended_at = builder.context().now;
-  emit_run(builder, session, journal::EventType::run_finished, run, {}, R"("unlisted":true)");
+  emit_run(builder, session, journal::EventType::run_finished, {.run = std::move(run), .unlisted = true});
 }
 
 void answer_run(DecisionBuilder& builder, const Session& session, const Run& run, const RunAnswer& answer) {

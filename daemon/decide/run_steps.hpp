@@ -14,10 +14,8 @@ namespace sessiond::decide {
 
 inline constexpr std::string_view held_by_takeover = R"("takeover")";  // the member `held` of replies and events
 
-// Emits an event of a run, whose data is the run as it is stored, then `more` (raw members), then what `edit` sets in
-// the session's entry. `session` is edited; its rev stays.
-void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, const Run& run, json::Edit edit = {},
-              std::string_view more = {});
+// Emits an event of a run, and edits the session's entry by `edit`. `session` is edited; its rev stays.
+void emit_run(DecisionBuilder& builder, Session& session, journal::EventType type, RunTold told, json::Edit edit = {});
 
 // How an active run ends.
 struct RunEnd {
@@ -52,10 +50,10 @@ std::optional<Run> waits_again(const DecisionBuilder& builder, const SessionRuns
                                bool with_steered = false);
 // Makes the run that waits with messages which an active one was handed and did not take.
 Run leftover_of(const DecisionBuilder& builder, const Run& active, const std::vector<Steered>& steered);
-// Ends runs that have not begun: appends an entry sessiond.run for each, and emits run.finished, with `more` (raw
-// members) in its data. May set builder.out.need.
+// Ends runs that have not begun: appends an entry sessiond.run for each, and emits run.finished. The first one tells of
+// `overflow`. May set builder.out.need.
 void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> runs, RunStatus status,
-                const std::string& error, std::string_view more = {});
+                const std::string& error, std::vector<DroppedInput> overflow = {});
 // Appends the entry sessiond.run of inputs that a run has lost while it waits. May set builder.out.need.
 void record_lost(DecisionBuilder& builder, Session& session, const Run& run, std::span<const std::string> input,
                  const std::string& error);
@@ -77,16 +75,14 @@ void drop_runs(DecisionBuilder& builder, Session& session, std::string_view why)
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
                    const std::optional<std::string>& topic, json::Edit edit = {});
 
-// {"code":…,"message":…}
-std::string run_error(std::string_view code, std::string_view message);
 // Returns the text of a pulse that is not stored yet. Empty, too, while the commit that stores it is on its way.
 std::string_view unstored_text(const SessionRuns& runs, const RunPulse& pulse);
 // The text that a run has said and that no entry has: what is stored, then what is in memory.
 std::string partial_of(const SessionRuns& runs, const RunPulse& pulse, std::uint64_t most_bytes);
 // Returns all that the active run of a session has said and that no entry has, as it is kept now.
 std::string said_by(const DecisionBuilder& builder, const Session& session);
-// Starts a run that is complete but for its times: emits run.started, with `more` (raw members) in its data.
-void start_run(DecisionBuilder& builder, Session& session, Run& run, std::string_view more = {});
+// Starts a run that is complete but for its times. `overflow_told`: it is told of what a full queue has dropped.
+void start_run(DecisionBuilder& builder, Session& session, Run& run, bool overflow_told = false);
 
 // Gives the session the counters of the entries that were appended since the event `from`.
 void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from);

@@ -43,6 +43,13 @@ Decision answer_edited(DecisionBuilder& builder, Session session) {
   return out;
 }
 
+std::string error_json(std::string_view code, std::string_view message) {
+  json::ObjectWriter out;
+  out.string("code", code);
+  out.string("message", message);
+  return out.text();
+}
+
 const std::string* value_of(const json::Edit& edit, std::string_view name) {
   const auto found = std::ranges::find(edit.set, name, &json::Edit::Set::name);
   return found == edit.set.end() ? nullptr : &found->value;

@@ -22,6 +22,9 @@ Decision answer_session(DecisionBuilder& builder, const Session& session, int st
 // Answers with a session that the last event has edited, if there is an event, and hands it on to the state.
 Decision answer_edited(DecisionBuilder& builder, Session session);
 
+// Returns {"code":…,"message":…}.
+std::string error_json(std::string_view code, std::string_view message);
+
 // Returns the JSON text that an edit sets the member `name` to. Null if it does not set it.
 const std::string* value_of(const json::Edit& edit, std::string_view name);
 // Returns the faults of fields that have a form of their own: runs::field_faults and policy::object_faults.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "policy/runs/queue.hpp"
-#include "store/json/raw_json.hpp"
+#include "store/json/fields.hpp"
 
 namespace sessiond::decide {
 
@@ -21,6 +21,22 @@ struct HeldMessage {
   std::string reply_to{};  // raw JSON object: where its answer goes
   std::int64_t since = 0;  // ms since the epoch
   std::string text{};      // how it begins, as RunPlace::texts
+  friend bool operator==(const HeldMessage&, const HeldMessage&) = default;
+
+  // An event names the topic by itself.
+  template <class V, class H>
+  static void describe_without_topic(V& v, H& held) {
+    v.text("entryId", held.entry_id);
+    v.number("seq", held.seq);
+    v.raw_or_null("replyTo", held.reply_to);
+    v.number("since", held.since);
+    v.text("text", held.text);
+  }
+  template <class V, class H>
+  static void describe(V& v, H& held) {
+    describe_without_topic(v, held);
+    v.text_if("topic", held.topic);
+  }
 };
 
 // A word of the person at one address. It answers every message there with a seq below `seen_seq`. In an event, 0 means
@@ -29,6 +45,18 @@ struct PersonsWord {
   std::string reply_to{};  // raw JSON object; empty: the session has no address
   std::optional<std::string> topic{};
   std::uint64_t seen_seq = 0;
+  friend bool operator==(const PersonsWord&, const PersonsWord&) = default;
+
+  template <class V, class W>
+  static void describe_without_topic(V& v, W& word) {
+    v.raw_or_null("replyTo", word.reply_to);
+    v.number("seenSeq", word.seen_seq);
+  }
+  template <class V, class W>
+  static void describe(V& v, W& word) {
+    describe_without_topic(v, word);
+    v.text_if("topic", word.topic);
+  }
 };
 
 struct Takeover {
@@ -48,27 +76,39 @@ struct Takeover {
   // store is not shared.
   std::optional<std::string> policy_before{};
 
+  friend bool operator==(const Takeover&, const Takeover&) = default;
   bool is_answered(const runs::Address& address, std::uint64_t seq) const;
   void hold(HeldMessage message);
   void say(PersonsWord word);
   void forget(std::string_view entry_id, const std::optional<std::string>& topic);  // people deleted a message
   void edit(std::string_view entry_id, const std::optional<std::string>& topic, std::string_view text);
   void forget_transcripts(const std::optional<std::string>& topic = {});  // that were archived: of one topic, or all
+
+  // Without what came since.
+  template <class V, class T>
+  static void describe_begin(V& v, T& takeover) {
+    v.text("name", takeover.name);
+    v.text("by", takeover.token);
+    v.number("since", takeover.since);
+    v.number("until", takeover.until);
+    v.number("forMs", takeover.for_ms);
+    v.number("ageUntil", takeover.age_until);
+    v.number("ageBegun", takeover.age_begun);
+    v.raw_or_null_if("sendPolicyBefore", takeover.policy_before);
+  }
+  template <class V, class T>
+  static void describe(V& v, T& takeover) {
+    describe_begin(v, takeover);
+    v.records_if("waiting", takeover.waiting);
+    v.records_if("words", takeover.words);
+  }
 };
 
 runs::Address address_of(const HeldMessage& message);
 
 // As Sessions show it: {name, by, since, until}. `by` is the token that holds it.
 std::string takeover_json(const Takeover& takeover);
-// As session.takeover has it, without what came since. `how`: "renewed", "forced" or empty.
-std::string told_takeover(const Takeover& takeover, std::string_view how = {});
-// As journal/runs/<agent>.json has it.
-std::string stored_takeover(const Takeover& takeover);
-Takeover read_takeover(std::string_view stored);
-// As message.held has it, and back. `topic` is that of the event.
-std::string held_json(const HeldMessage& message);
-HeldMessage read_held(std::string_view stored, std::optional<std::string> topic);
-// The member `word` of message.appended.
+// The member `word` of message.appended, and back.
 std::string word_json(const PersonsWord& word);
 PersonsWord read_word(std::string_view stored, std::optional<std::string> topic);
 

@@ -28,7 +28,8 @@ void set_policy(json::Edit& edit, const std::string& policy) {
 // In a shared store other programs obey the entry, which then lets nobody answer.
 void silence_others(DecisionBuilder& builder, Session& session, Takeover& takeover) {
   if (!builder.context().rules->shared || !builder.context().durable || takeover.policy_before) return;
-  takeover.policy_before = json::find(*session.entry(), "sendPolicy").value_or("");
+  const std::string_view before = json::find(*session.entry(), "sendPolicy").value_or("");
+  takeover.policy_before = before == "null" ? "" : before;
   if (takeover.policy_before == send_denied) return;
   json::Edit edit;
   edit.put_int("updatedAt", moved_to(session, builder.context().now));
@@ -45,8 +46,10 @@ void let_others_speak(DecisionBuilder& builder, Session& session, const Takeover
   builder.update(session, std::move(edit));
 }
 
-void emit_takeover(DecisionBuilder& builder, const Session& session, const Takeover& takeover, std::string_view how) {
-  builder.emit(journal::EventType::session_takeover, session, told_takeover(takeover, how));
+void emit_takeover(DecisionBuilder& builder, const Session& session, TakeoverTold told) {
+  told.takeover.waiting.clear();
+  told.takeover.words.clear();
+  builder.emit(journal::EventType::session_takeover, session, std::move(told));
 }
 
 void begin_time_anew(const DecisionBuilder& builder, Takeover& takeover) {
@@ -141,7 +144,7 @@ Result<Takeover> take_over(DecisionBuilder& builder, Session& session, const Tak
     if (builder.out.need) return takeover;
     take_counters(builder, session, before);
   }
-  emit_takeover(builder, session, takeover, is_own ? "renewed" : there != nullptr ? "forced" : "");
+  emit_takeover(builder, session, {.takeover = takeover, .renewed = is_own, .forced = !is_own && there != nullptr});
   return takeover;
 }
 
@@ -168,7 +171,7 @@ WordEvent say_as_person(DecisionBuilder& builder, Session& session, const Takeov
   Takeover renewed = takeover;
   begin_time_anew(builder, renewed);
   if (renewed.until - takeover.until >= std::min(renewed_every_ms, takeover.for_ms / 4))
-    emit_takeover(builder, session, renewed, "renewed");
+    emit_takeover(builder, session, {.takeover = renewed, .renewed = true});
   return {.extra = ",\"word\":" + word_json(word), .needs = needs_after(session, takeover, word)};
 }
 
@@ -183,18 +186,15 @@ std::string reply_to_in(const Session& session, const std::string& reply_to) {
 }
 
 void hold_message(DecisionBuilder& builder, const Session& session, const HeldMessage& message) {
-  builder.emit(journal::EventType::message_held, session, held_json(message), message.topic);
+  builder.emit(journal::EventType::message_held, session, MessageHeld{message}, message.topic);
 }
 
 void emit_handback(DecisionBuilder& builder, Session& session, const Takeover& takeover, std::string_view reason,
                    const std::vector<std::string>& answered, const std::vector<std::string>& waiting) {
   let_others_speak(builder, session, takeover);
-  json::ObjectWriter data;
-  data.string("name", takeover.name);
-  data.string("reason", reason);
-  data.raw("answered", json::array_of(answered));
-  data.raw("waiting", json::array_of(waiting));
-  builder.emit(journal::EventType::session_handback, session, data.text());
+  builder.emit(
+      journal::EventType::session_handback, session,
+      HandbackTold{.name = takeover.name, .reason = std::string(reason), .answered = answered, .waiting = waiting});
 }
 
 void end_takeover(DecisionBuilder& builder, Session& session) {

@@ -72,13 +72,11 @@ void Approvals::forget(const std::string& id) {
   polls_.wake([&id](const std::string& of) { return of == id; });
 }
 
-void Approvals::see(const journal::Event& event) {
-  using journal::EventType;
-  const EventType type = event.envelope.type;
-  if (type == EventType::approval_resolved) return forget(json::string_at(event.data, "id").value_or(""));
-  if (type != EventType::approval_requested) return;
-  const decide::Approval approval = decide::read_approval(event.data);
-  keep({event.envelope.agent, event.envelope.key}, approval, approval.deadline - approval.asked_at);
+void Approvals::see(const decide::Change& event) {
+  const auto* approval = event.as<decide::Approval>();
+  if (approval == nullptr) return;
+  if (!approval->is_open()) return forget(approval->id);
+  keep({event.envelope.agent, event.envelope.key}, *approval, approval->deadline - approval->asked_at);
 }
 
 asio::awaitable<void> Approvals::expire(Place place, std::string id) {

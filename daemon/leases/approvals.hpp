@@ -14,11 +14,11 @@
 #include <utility>
 
 #include "daemon/decide/approval.hpp"
+#include "daemon/decide/events.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/deadlines.hpp"
 #include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/waiters.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -30,7 +30,7 @@ class Approvals {
 
   void start();  // takes up the approvals of before
   asio::awaitable<void> stop();
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
   void drain() { polls_.drain(); }        // requests that wait are answered
 
   std::size_t open() const { return open_.size(); }

@@ -19,17 +19,17 @@ constexpr std::int64_t poll_ms = 1'000;     // how often a request that waits lo
 
 runs::HookAnswer answer_of(const Hooks::Call& call, std::int64_t now) {
   runs::HookAnswer answer{.name = call.call.name};
-  const bool answered = !call.outcome.empty() && !json::find(call.outcome, "expired");
-  if (!answered) {
-    answer.is_open = call.outcome.empty() && call.until > now;
+  if (!call.outcome || call.is_expired) {
+    answer.is_open = !call.outcome && call.until > now;
     answer.blocks = !answer.is_open && call.blocks_on_timeout;
     if (answer.blocks) answer.reason = fmt::format("{} did not answer in time", call.call.name);
     return answer;
   }
   answer.is_open = false;
-  answer.blocks = json::find(call.outcome, "block") == "true";
-  answer.reason = json::string_at(call.outcome, "reason").value_or("");
-  answer.context = json::string_at(call.outcome, "additionalContext").value_or("");
+  const json::Index said(call.outcome->answer);
+  answer.blocks = said.find("block") == "true";
+  answer.reason = said.string_at("reason").value_or("");
+  answer.context = said.string_at("additionalContext").value_or("");
   return answer;
 }
 
@@ -49,7 +49,7 @@ asio::awaitable<void> Hooks::stop() {
   co_await background_.wait_until_all_ended();
 }
 
-asio::awaitable<Result<void>> Hooks::change_now(Change how) {
+asio::awaitable<Result<void>> Hooks::change_now(ListChange how) {
   runs::HookList changed = list();
   CO_TRY(how(changed));
   const auto written = co_await runtime::run_on(ledger_.parts().env.disk.get_executor(),
@@ -99,29 +99,29 @@ void Hooks::undo_end(const std::string& id) {
   if (const auto found = calls_.find(id); found != calls_.end()) found->second->is_ending = false;
 }
 
-void Hooks::keep(const journal::Event& event) {
-  const bool waited_for = json::find(event.data, "blocking") == "true";
-  if (!waited_for && deadlines_.size() >= most_open) return;
-  const auto text = [&event](std::string_view name) { return json::string_at(event.data, name).value_or(""); };
-  const std::int64_t rest = json::int_at(event.data, "deadline").value_or(0) - event.envelope.time;
-  auto call = std::make_shared<Call>(Call{.place = {event.envelope.agent, event.envelope.key},
-                                          .call = {.target = {.key = event.envelope.key},
-                                                   .id = text("id"),
-                                                   .name = text("name"),
-                                                   .event = text("event"),
-                                                   .run_id = text("runId")},
-                                          .blocks_on_timeout = text("onTimeout") == "block",
+void Hooks::keep(const journal::Envelope& about, const decide::HookTold& called) {
+  if (!called.blocking && deadlines_.size() >= most_open) return;
+  const std::int64_t rest = called.deadline - about.time;
+  auto call = std::make_shared<Call>(Call{.place = {about.agent, about.key},
+                                          .call = {.target = {.key = about.key},
+                                                   .id = called.id,
+                                                   .name = called.name,
+                                                   .event = called.event,
+                                                   .run_id = called.run_id},
+                                          .blocks_on_timeout = called.on_timeout == "block",
                                           .until = clock_.steady_ms() + std::max<std::int64_t>(rest, 1)});
   deadlines_.set(call->call.id, call->until);
   std::string id = call->call.id;
   calls_[std::move(id)] = std::move(call);
 }
 
-void Hooks::end(const std::string& id, std::string outcome) {
+void Hooks::end(const decide::HookTold& outcome, bool is_expired) {
+  const std::string& id = outcome.id;
   const auto found = calls_.find(id);
-  if (found == calls_.end() || !found->second->outcome.empty()) return;
+  if (found == calls_.end() || found->second->outcome) return;
   const std::shared_ptr<Call> call = found->second;
-  call->outcome = std::move(outcome);
+  call->outcome = outcome;
+  call->is_expired = is_expired;
   deadlines_.erase(id);
   ended_.push_back(id);
   if (ended_.size() > most_ended) {
@@ -135,14 +135,11 @@ void Hooks::tell_those_that_wait_for(const std::shared_ptr<const Call>& call) {
   polls_.wake([&call](const Calls& calls) { return std::ranges::find(calls, call) != calls.end(); });
 }
 
-void Hooks::see(const journal::Event& event) {
-  using journal::EventType;
-  const EventType type = event.envelope.type;
-  if (type == EventType::hook_called) return keep(event);
-  if (type != EventType::hook_answered && type != EventType::hook_expired) return;
-  std::string outcome(event.data);
-  if (type == EventType::hook_expired) outcome.insert(1, R"("expired":true,)");
-  end(json::string_at(event.data, "id").value_or(""), std::move(outcome));
+void Hooks::see(const decide::Change& event) {
+  const auto* hook = event.as<decide::HookTold>();
+  if (hook == nullptr) return;
+  if (event.envelope.type == journal::EventType::hook_called) return keep(event.envelope, *hook);
+  end(*hook, event.envelope.type == journal::EventType::hook_expired);
 }
 
 void Hooks::call_is_due(const std::string& id) {
@@ -166,7 +163,7 @@ asio::awaitable<void> Hooks::expire(std::shared_ptr<Call> call) {
     log::warn("hook_not_expired",
               {{"agent", agent}, {"key", key}, {"hook", call->call.name}, {"error", told.error().detail}});
   // Its session may be gone, and then no event has ended it.
-  if (call->outcome.empty()) calls_.erase(call->call.id);
+  if (!call->outcome) calls_.erase(call->call.id);
 }
 
 asio::awaitable<Result<runs::HookVerdict>> Hooks::wait(std::string calls, std::function<bool()> gone) {

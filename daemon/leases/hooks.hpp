@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/hooks.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/deadlines.hpp"
 #include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/one_by_one.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -32,7 +32,7 @@ class Hooks {
 
   void start();
   asio::awaitable<void> stop();
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
   void drain() { polls_.drain(); }        // requests that wait are answered
 
   const runs::HookList& list() const { return *ledger_.parts().env.hooks; }
@@ -44,8 +44,9 @@ class Hooks {
   struct Call {
     Place place{};
     decide::HookCall call{};
-    std::string outcome{};   // the data of the event that ended it; empty: it is open
-    bool is_ending = false;  // a commit is on its way that ends it
+    std::optional<decide::HookTold> outcome{};  // what ended it; nothing: it is open
+    bool is_expired = false;                    // nobody answered in time
+    bool is_ending = false;                     // a commit is on its way that ends it
     bool blocks_on_timeout = false;
     std::int64_t until = 0;  // steady ms
   };
@@ -61,12 +62,12 @@ class Hooks {
 
  private:
   using Calls = std::vector<std::shared_ptr<const Call>>;
-  using Change = std::function<Result<void>(runs::HookList&)>;
+  using ListChange = std::function<Result<void>(runs::HookList&)>;
   // Each change begins with the list that the one before has left.
-  asio::awaitable<Result<void>> change(Change how) { return changes_.run(change_now(std::move(how))); }
-  asio::awaitable<Result<void>> change_now(Change how);
-  void keep(const journal::Event& event);
-  void end(const std::string& id, std::string outcome);
+  asio::awaitable<Result<void>> change(ListChange how) { return changes_.run(change_now(std::move(how))); }
+  asio::awaitable<Result<void>> change_now(ListChange how);
+  void keep(const journal::Envelope& about, const decide::HookTold& called);
+  void end(const decide::HookTold& outcome, bool is_expired);
   void tell_those_that_wait_for(const std::shared_ptr<const Call>& call);
   void call_is_due(const std::string& id);
   asio::awaitable<void> expire(std::shared_ptr<Call> call);

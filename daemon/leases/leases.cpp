@@ -16,11 +16,12 @@ constexpr std::int64_t least_rest_ms = 10'000;  // of a lease after a restart, i
 constexpr std::int64_t store_every_ms = 1'000;  // what a runner says
 constexpr std::int64_t retry_ms = 1'000;        // when a run could not be ended
 
-// Returns the id of the run that an event tells of. It stands first in nearly all of them, which may be long.
-std::string run_in(const journal::Event& event) {
-  const auto first = json::members(event.data).begin();
-  if (first != std::default_sentinel && first->name == "runId") return json::as_string(first->value).value_or("");
-  return json::string_at(event.data, "runId").value_or("");
+// Returns the id of the run that an event of a run, a step or a tool is about; "" for all others.
+const std::string& run_in(const decide::Change& change) {
+  static const std::string none;
+  if (const auto* told = change.as<decide::RunTold>()) return told->run.id;
+  if (const auto* told = change.as<decide::RunnerTold>()) return told->run_id;
+  return none;
 }
 
 // Returns the runs of the session that an event is about. Null: it has none, or its agent is not in memory.
@@ -139,7 +140,7 @@ void Leases::forget_queued(const Id& id) {
   deadlines_.erase(id);
 }
 
-void Leases::see(const journal::Event& event) {
+void Leases::see(const decide::Change& event) {
   using journal::EventType;
   const EventType type = event.envelope.type;
   const bool may_matter = type == EventType::message_appended || type == EventType::session_deleted ||
@@ -170,7 +171,7 @@ void Leases::see(const journal::Event& event) {
     }
     return;
   }
-  const std::string run_id = run_in(event);
+  const std::string& run_id = run_in(event);
   const std::int64_t now = clock_.steady_ms();
   const auto kept = kept_.find(place);
   const bool is_kept = kept != kept_.end() && kept->second.hold.run_id == run_id;
@@ -179,7 +180,9 @@ void Leases::see(const journal::Event& event) {
       const decide::SessionRuns* runs = runs_about(ledger_.parts(), event.envelope);
       if (const decide::Run* queued = runs == nullptr ? nullptr : runs->find_queued(run_id))
         return keep_queued(place, run_id, *queued);
-      return keep_queued(place, run_id, decide::read_run(event.data));  // a later commit has changed it already
+      if (const auto* told = event.as<decide::RunTold>())  // a later commit has changed it already
+        return keep_queued(place, run_id, told->run);
+      return;
     }
     case EventType::run_started: {
       forget_queued({place, run_id});
@@ -194,8 +197,8 @@ void Leases::see(const journal::Event& event) {
                                  .pulse = {.known = true}});
     }
     case EventType::run_finished: {
-      const auto status = decide::run_status(json::string_at(event.data, "status").value_or(""));
-      if (status) ++counted_.ended.at(static_cast<std::size_t>(*status));
+      if (const auto* told = event.as<decide::RunTold>())
+        ++counted_.ended.at(static_cast<std::size_t>(told->run.status));
       forget_queued({place, run_id});
       if (is_kept) forget_active(place);
       tell_that_is_idle(place);

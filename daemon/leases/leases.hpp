@@ -19,13 +19,13 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/run_commands.hpp"
 #include "daemon/leases/turns.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/deadlines.hpp"
 #include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/waiters.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -38,7 +38,7 @@ class Leases {
 
   void start();                           // takes up the runs of before
   asio::awaitable<void> stop();           // ends nothing: what runners said is stored
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
 
   // A call about a run takes its turn before it is decided (turns.hpp).
   asio::awaitable<std::shared_ptr<void>> turn(std::string agent, std::string run_id, std::string token) {

@@ -149,15 +149,16 @@ decide::DeliveryBook::Counts Outbox::counts() const {
   return all;
 }
 
-void Outbox::see(const journal::Event& event) {
+void Outbox::see(const decide::Change& event) {
   using journal::EventType;
   if (!is_of_deliveries(event.envelope) || event.envelope.seq == 0) return;
   const std::string& agent = event.envelope.agent;
   const bool is_made = event.envelope.type == EventType::message_appended;
-  const std::string_view about = is_made ? journal::delivery_of(event) : event.data;
-  const std::string id = json::string_at(about, "deliveryId").value_or("");
+  const std::string_view offer = is_made ? journal::delivery_of(event) : std::string_view();
+  decide::DeliveryTold told;  // of a new one: nothing yet
+  if (const auto* said = event.as<decide::DeliveryTold>()) told = *said;
+  const std::string id = is_made ? json::string_at(offer, "deliveryId").value_or("") : told.id;
   if (id.empty()) return;  // an event only
-  const auto number = [&event](std::string_view name) { return json::int_at(event.data, name).value_or(0); };
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, {});
   if (state != nullptr) agents_[agent] = state->deliveries.counts();
   const std::int64_t now = clock_.steady_ms();
@@ -173,14 +174,13 @@ void Outbox::see(const journal::Event& event) {
     kept.place = {
         .agent = agent,
         .key = event.envelope.key,
-        .channel = is_made ? event.envelope.about_channel()
-                           : json::string_at(about, "channel").value_or(event.envelope.channel),
-        .account_id = delivery != nullptr ? delivery->account_id : json::string_at(about, "accountId").value_or("")};
+        .channel = is_made ? event.envelope.about_channel() : event.envelope.channel,
+        .account_id = delivery != nullptr ? delivery->account_id : json::string_at(offer, "accountId").value_or("")};
   }
-  kept.attempt = number("attempt");
+  kept.attempt = told.attempt;
   kept.lease_until = kept.ready = 0;
-  if (event.envelope.type == EventType::delivery_leased) kept.lease_until = now + number("leaseMs");
-  if (event.envelope.type == EventType::delivery_expired && number("waitMs") != 0) kept.ready = now + number("waitMs");
+  if (event.envelope.type == EventType::delivery_leased) kept.lease_until = now + told.lease_ms;
+  if (told.wait_ms.value_or(0) != 0) kept.ready = now + *told.wait_ms;
   if (is_made || event.envelope.type == EventType::delivery_queued || kept.too_old == 0)
     kept.too_old = now + ledger_.rules().deliveries.max_age_ms;
   schedule(id, kept);

@@ -20,7 +20,6 @@
 #include "daemon/runtime/deadlines.hpp"
 #include "daemon/runtime/long_poll.hpp"
 #include "daemon/runtime/waiters.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -31,7 +30,7 @@ class Outbox {
   void start();                           // takes up the deliveries of before
   asio::awaitable<void> stop();           // ends nothing
   void drain() { polls_.drain(); }        // those that wait get nothing
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
 
   struct Wish {
     decide::Adoption part{};      // of all deliveries, that the claim is about

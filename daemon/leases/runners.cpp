@@ -38,7 +38,7 @@ void Runners::look_for_idle_later() {
   next_look_.set({}, next_look_.now() + std::min(idle_ms / looks_in_idle_time, longest_pause_ms));
 }
 
-void Runners::see(const journal::Event& event) {
+void Runners::see(const decide::Change& event) {
   using journal::EventType;
   const bool deletes = event.envelope.type == EventType::session_deleted;
   if (!deletes && event.envelope.type != EventType::run_started) return;
@@ -47,8 +47,8 @@ void Runners::see(const journal::Event& event) {
     for (auto& [runner, sessions] : all_) sessions.erase(place);
     return;
   }
-  const std::string runner = json::string_at(event.data, "runner").value_or("");
-  all_[runner][place] = {.time = clock_.wall_ms(), .steady_ms = clock_.steady_ms()};
+  if (const auto* told = event.as<decide::RunTold>())
+    all_[told->run.runner][place] = {.time = clock_.wall_ms(), .steady_ms = clock_.steady_ms()};
 }
 
 asio::awaitable<void> Runners::evict_idle() {

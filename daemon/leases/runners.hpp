@@ -10,9 +10,9 @@
 #include <utility>
 #include <variant>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/deadlines.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -29,7 +29,7 @@ class Runners {
 
   void start();
   boost::asio::awaitable<void> stop();
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
 
   // By the names that runners gave themselves: the sessions of which they took a run.
   const std::map<std::string, Sessions>& all() const { return all_; }

@@ -59,7 +59,7 @@ void Takeovers::forget(const Place& place) {
   deadlines_.erase(place);
 }
 
-void Takeovers::see(const journal::Event& event) {
+void Takeovers::see(const decide::Change& event) {
   using journal::EventType;
   const EventType type = event.envelope.type;
   const bool is_word = type == EventType::message_appended && !for_ms_.empty();
@@ -74,8 +74,7 @@ void Takeovers::see(const journal::Event& event) {
     return;
   }
   if (type != EventType::session_takeover) return forget(place);
-  const decide::Takeover takeover = decide::read_takeover(event.data);
-  keep(place, takeover, takeover.for_ms);
+  if (const auto* told = event.as<decide::TakeoverTold>()) keep(place, told->takeover, told->takeover.for_ms);
 }
 
 asio::awaitable<void> Takeovers::expire(Place place) {

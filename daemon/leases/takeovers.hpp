@@ -11,10 +11,10 @@
 #include <string>
 #include <utility>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/takeover.hpp"
 #include "daemon/ledger/ledger.hpp"
 #include "daemon/runtime/deadlines.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -24,7 +24,7 @@ class Takeovers {
 
   void start();  // takes up those of before
   asio::awaitable<void> stop();
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
   std::size_t size() const { return for_ms_.size(); }
 
  private:

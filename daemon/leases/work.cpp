@@ -12,7 +12,7 @@ void Work::start() {
   early.start();
 }
 
-void Work::see(const journal::Event& event) {
+void Work::see(const decide::Change& event) {
   claims.leases().see(event);
   runners.see(event);
   approvals.see(event);

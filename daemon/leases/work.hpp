@@ -4,6 +4,7 @@
 
 #include <boost/asio/awaitable.hpp>
 
+#include "daemon/decide/events.hpp"
 #include "daemon/leases/approvals.hpp"
 #include "daemon/leases/claims.hpp"
 #include "daemon/leases/early_changes.hpp"
@@ -12,7 +13,6 @@
 #include "daemon/leases/runners.hpp"
 #include "daemon/leases/takeovers.hpp"
 #include "daemon/ledger/ledger.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::leases {
 
@@ -28,7 +28,7 @@ class Work {
         early(ledger) {}
 
   void start();                           // takes up what there was before; to be called before requests are served
-  void see(const journal::Event& event);  // that became durable
+  void see(const decide::Change& event);  // that became durable
   void drain();                           // requests that wait are answered
   boost::asio::awaitable<void> stop();    // ends nothing
 

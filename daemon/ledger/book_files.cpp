@@ -66,8 +66,8 @@ Result<Book> read_book(const std::filesystem::path& file, bool known, const std:
     TRY(auto page, journal.read(from, decide::replay_page_bytes));
     for (const journal::StoredBatch& batch : page.batches) {
       for (const journal::Bytes& bytes : batch.events) {
-        const auto event = journal::parse_event(*bytes);
-        if (event && event->envelope.agent == agent) book.apply(*event);
+        auto event = journal::parse_event(*bytes);
+        if (event && event->envelope.agent == agent) book.apply(decide::decode(*std::move(event)));
       }
     }
     from = page.next;

@@ -70,8 +70,8 @@ asio::awaitable<Result<void>> Commits::announce(journal::EventType type, std::st
   if (failed()) co_return failure();
   const decide::Context now = context(actor, "api");
   decide::Decision decision;
-  decision.events.push_back(journal::make_event(
-      {.seq = now.next_seq, .time = now.now, .type = type, .agent = agent, .actor = actor, .source = "api"}, data));
+  decision.events.push_back({journal::make_event(
+      {.seq = now.next_seq, .time = now.now, .type = type, .agent = agent, .actor = actor, .source = "api"}, data)});
   co_return co_await wait_until_durable(stage(nobody, decision));
 }
 
@@ -81,9 +81,11 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   if (decision.events.empty()) return state.last_seq;
   assert(!failed());
   assert(decision.events.front().envelope.seq == next_seq_);
-  for (journal::Event& event : decision.events) {
-    decide::apply(state, event, decide::Replay::no, &decision);
-    event.edit.reset();
+  for (decide::Change& change : decision.events) {
+    assert(decide::reads_back(change));
+    const bool is_last = &change == &decision.events.back();
+    decide::apply(state, change, decide::Replay::no, is_last ? decision.edited.get() : nullptr);
+    change.edit.reset();
   }
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(state, update);
   for (const std::string& file : decision.outdated) state.transcripts.forget(file);
@@ -97,7 +99,7 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   in_flight.agent = state.id();
   in_flight.archives =
       std::ranges::any_of(decision.events, [](const journal::Event& event) { return renames_files(event); });
-  in_flight.events = std::move(decision.events);
+  in_flight.changes = std::move(decision.events);
   for (const answers::Answer& answer : answers) commit.answers.push_back(answers::to_json(answer));
   in_flight.answers_json = commit.answers;
   in_flight.answers = std::move(answers);
@@ -130,19 +132,19 @@ void Commits::on_durable(journal::BatchOutcome outcome) {
   const auto bound = std::ranges::lower_bound(Counters::sync_bounds, static_cast<double>(outcome.sync_ns) / 1e9);
   ++counters_.syncs.at(static_cast<std::size_t>(bound - Counters::sync_bounds.begin()));
   bool archives = false;
-  std::vector<journal::Event> events;
+  std::vector<decide::Change> changes;
   while (!in_flight_.empty() && in_flight_.front().last <= outcome.last) {
     InFlight& done = in_flight_.front();
     for (std::size_t index = 0; index < done.answers.size(); ++index)
       answers_->put(std::move(done.answers[index]), std::move(done.answers_json[index]));
     archives = archives || done.archives;
-    if (events.empty())
-      events = std::move(done.events);
+    if (changes.empty())
+      changes = std::move(done.changes);
     else
-      std::ranges::move(done.events, std::back_inserter(events));
+      std::ranges::move(done.changes, std::back_inserter(changes));
     in_flight_.pop_front();
   }
-  hooks_.on_durable(std::move(outcome), std::move(events),
+  hooks_.on_durable(std::move(outcome), std::move(changes),
                     archives);  // before replies are sent: a client that then opens a stream finds the events
   gate_.release(durable_);
 }

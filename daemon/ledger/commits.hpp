@@ -29,7 +29,7 @@ class Commits {
   // Called back when a batch is durable, and when one was not stored.
   struct Hooks {
     // Everything of the batch, in order. `archives`: it renames transcripts.
-    std::function<void(journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives)> on_durable{};
+    std::function<void(journal::BatchOutcome batch, std::vector<decide::Change> changes, bool archives)> on_durable{};
     // Takes an agent out of memory once its turn is free; false: it is not in memory.
     std::function<asio::awaitable<bool>(std::string)> forget{};
     // Reads these agents again from what is durable.
@@ -86,7 +86,7 @@ class Commits {
   struct InFlight {
     std::uint64_t last = 0;
     std::string agent;
-    std::vector<journal::Event> events;
+    std::vector<decide::Change> changes;
     std::vector<answers::Answer> answers;
     std::vector<std::string> answers_json;
     bool archives = false;

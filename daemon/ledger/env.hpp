@@ -18,6 +18,7 @@
 
 #include "config/config.hpp"
 #include "daemon/decide/adoptions.hpp"
+#include "daemon/decide/events.hpp"
 #include "daemon/decide/hooks.hpp"
 #include "daemon/decide/lineage.hpp"
 #include "daemon/decide/rules.hpp"
@@ -27,7 +28,6 @@
 #include "daemon/runtime/one_by_one.hpp"
 #include "daemon/runtime/one_thread.hpp"
 #include "store/clock.hpp"
-#include "store/journal/event.hpp"
 
 namespace sessiond::ledger {
 
@@ -85,8 +85,8 @@ struct LedgerEnv {
   bool draining = false;
   // From here on nothing is committed.
   bool stopping = false;
-  // Called with events that have no seq: open streams get them, and nothing keeps them. Empty: there are no streams.
-  std::function<void(std::vector<journal::Event>)> on_passing_events{};
+  // Called with events that have no seq: open streams get them, and nothing keeps them.
+  std::function<void(std::vector<decide::Change>)> on_passing_events{};
   // Returns the part of an active run that is in memory only. leases::Leases sets it. Empty: there is none.
   std::function<decide::RunPulse(const std::string& agent, const std::string& key, const decide::RunHold& hold)>
       pulse_of{};

@@ -199,7 +199,7 @@ asio::awaitable<Result<Reply>> commit_in_memory(LedgerParts& parts, std::string 
     }
     for (const std::string& id : decision.early_taken) parts.agents.find_or_add(agent).state->early.forget(id);
     keep_sent(parts, decision, intent.actor, under, in_flight);
-    for (const journal::Event& event : decision.events)
+    for (const decide::Change& event : decision.events)
       parts.agents.find_or_add(agent).state->policies.apply_passing(event);
     parts.memory.apply(agent, decision, answers_of(under, decision, parts.commits.clock()));
     if (told_before && !intent.message->is_edit) co_return duplicate(decision.body, false);

@@ -166,9 +166,11 @@ class Ledger {
   // seq, such as those of ephemeral sessions.
   using OnEvents = std::function<void(std::vector<journal::Event>)>;
   void on_events(OnEvents durable, OnEvents passing) {
-    on_events_ = std::move(durable);
-    parts_.env.on_passing_events = std::move(passing);
+    on_durable_events_ = std::move(durable);
+    on_passing_events_ = std::move(passing);
   }
+  // `observer` is called with each of them before.
+  void observe(std::function<void(const decide::Change&)> observer) { observer_ = std::move(observer); }
   // `of` gives decisions the part of an active run that is in memory only.
   void set_pulse(std::function<decide::RunPulse(const std::string&, const std::string&, const decide::RunHold&)> of) {
     parts_.env.pulse_of = std::move(of);
@@ -186,9 +188,12 @@ class Ledger {
          std::unique_ptr<journal::FileJournal> journal, std::unique_ptr<answers::KeptAnswers> answers,
          std::unique_ptr<journal::AgeClock> clock, std::string secret);
 
+  void tell(std::vector<decide::Change> changes, const OnEvents& on_events) const;
+
   LedgerParts parts_;
   InFlight::Table in_flight_;
-  OnEvents on_events_{};
+  OnEvents on_durable_events_{}, on_passing_events_{};
+  std::function<void(const decide::Change&)> observer_{};
 };
 
 }  // namespace sessiond::ledger

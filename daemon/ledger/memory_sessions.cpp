@@ -30,10 +30,10 @@ std::string gone_name(std::string_view agent, std::string_view name) {
 }
 
 // An event as streams get it: without a seq.
-journal::Event passing(const journal::Event& event) {
+decide::Change passing(const decide::Change& event) {
   journal::Envelope envelope = event.envelope;
   envelope.seq = 0;
-  return journal::make_event(std::move(envelope), event.data);
+  return {journal::make_event(std::move(envelope), event.data), event.payload};
 }
 
 bool grows_by_its_data(journal::EventType type) {
@@ -247,7 +247,7 @@ void MemorySessions::erase_transcript(Agent& agent, const std::string& file) {
   agent.transcripts.erase(found);
 }
 
-void MemorySessions::apply_event(Agent& agent, const journal::Event& event) {
+void MemorySessions::apply_event(Agent& agent, const decide::Change& event) {
   const auto files = [&] {
     const decide::Session* session = agent.state.find_key(event.envelope.key);
     return session == nullptr ? std::vector<std::string>() : files_of(agent.state, *session);
@@ -291,8 +291,8 @@ void MemorySessions::apply(const std::string& agent, const decide::Decision& dec
   Agent& there = agents_.at(agent);
   assert(decision.events.front().envelope.seq == next_seq_);
   next_seq_ += decision.events.size();
-  std::vector<journal::Event> events;
-  for (const journal::Event& event : decision.events) {
+  std::vector<decide::Change> events;
+  for (const decide::Change& event : decision.events) {
     apply_event(there, event);
     events.push_back(passing(event));
   }
@@ -374,19 +374,19 @@ void MemorySessions::remove(Agent& agent, const decide::Session& session, std::s
   data.raw("archivedAs", "[]");
   data.boolean("purged", true);
   data.string("reason", reason);
-  const journal::Event event = journal::make_event({.seq = next_seq_++,
-                                                    .time = store::unix_ms(),
-                                                    .type = journal::EventType::session_deleted,
-                                                    .agent = agent.state.id(),
-                                                    .key = session.key(),
-                                                    .session_id = session.session_id,
-                                                    .channel = session.channel,
-                                                    .channels = session.channels,
-                                                    .chat_type = session.chat_type,
-                                                    .lineage = env_.lineage.of(agent.state, session),
-                                                    .actor = "sessiond",
-                                                    .source = "api"},
-                                                   data.text());
+  const decide::Change event{journal::make_event({.seq = next_seq_++,
+                                                  .time = store::unix_ms(),
+                                                  .type = journal::EventType::session_deleted,
+                                                  .agent = agent.state.id(),
+                                                  .key = session.key(),
+                                                  .session_id = session.session_id,
+                                                  .channel = session.channel,
+                                                  .channels = session.channels,
+                                                  .chat_type = session.chat_type,
+                                                  .lineage = env_.lineage.of(agent.state, session),
+                                                  .actor = "sessiond",
+                                                  .source = "api"},
+                                                 data.text())};
   log::info("ephemeral_session_removed", {{"agent", agent.state.id()}, {"key", session.key()}, {"reason", reason}});
   apply_event(agent, event);
   if (env_.on_passing_events) env_.on_passing_events({passing(event)});

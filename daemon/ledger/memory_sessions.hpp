@@ -77,7 +77,7 @@ class MemorySessions {
   };
   decide::TranscriptEnd* end_of(std::string_view agent, const std::string& file, std::uint64_t bytes);
   std::uint64_t bytes_of(const Agent& agent, const decide::Session& session) const;
-  void apply_event(Agent& agent, const journal::Event& event);
+  void apply_event(Agent& agent, const decide::Change& event);
   void count_runs(Agent& agent, const std::string& key);
   void erase_transcript(Agent& agent, const std::string& file);
   void keep(answers::Answer answer, const std::string& agent, const std::string& key);

@@ -51,18 +51,18 @@ void Notices::repaired(const std::string& agent, const std::vector<std::string>&
 
 void Notices::released(const std::string& agent, const decide::Session& session, std::string lineage) {
   if (!env_.on_passing_events) return;
-  env_.on_passing_events({journal::make_event({.time = store::unix_ms(),
-                                               .type = journal::EventType::session_released,
-                                               .agent = agent,
-                                               .key = session.key(),
-                                               .session_id = session.session_id,
-                                               .channel = session.channel,
-                                               .channels = session.channels,
-                                               .chat_type = session.chat_type,
-                                               .lineage = std::move(lineage),
-                                               .actor = "sessiond",
-                                               .source = "api"},
-                                              "{}")});
+  env_.on_passing_events({{journal::make_event({.time = store::unix_ms(),
+                                                .type = journal::EventType::session_released,
+                                                .agent = agent,
+                                                .key = session.key(),
+                                                .session_id = session.session_id,
+                                                .channel = session.channel,
+                                                .channels = session.channels,
+                                                .chat_type = session.chat_type,
+                                                .lineage = std::move(lineage),
+                                                .actor = "sessiond",
+                                                .source = "api"},
+                                               "{}")}});
 }
 
 void Notices::evicted(const std::string& agent, const std::vector<lock::Eviction>& evictions) {

@@ -281,8 +281,9 @@ class Recovery {
     if (events.empty() && loaded->state->size() == 0 && !loaded->state->is_dirty()) return;  // it had no sessions
     decide::OwnVersions own(loaded->foreign);
     for (const journal::Event& event : events) {
-      decide::apply(*loaded->state, event, decide::Replay::yes);
-      own.applied(*loaded->state, event);
+      const decide::Change change = decide::decode(event);
+      decide::apply(*loaded->state, change, decide::Replay::yes);
+      own.applied(*loaded->state, change);
     }
     own.remove_own(loaded->foreign);
     decide::note_lost_sessions(*loaded->state, loaded->foreign);
@@ -346,13 +347,16 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
              .commits = {parts_.env, std::move(journal), std::move(answers), std::move(clock)}} {
   parts_.commits.set_hooks(
       {.on_durable =
-           [this](journal::BatchOutcome batch, std::vector<journal::Event> events, bool archives) {
+           [this](journal::BatchOutcome batch, std::vector<decide::Change> changes, bool archives) {
              parts_.checkpointer.backlog().measure();
              parts_.flusher.add(std::move(batch.commits), archives, batch.bytes);
-             if (on_events_ && !events.empty()) on_events_(std::move(events));
+             tell(std::move(changes), on_durable_events_);
            },
        .forget = [this](std::string id) { return parts_.agents.forget(std::move(id)); },
        .reload = [this](std::set<std::string> ids) { return reload(parts_.agents, std::move(ids)); }});
+  parts_.env.on_passing_events = [this](std::vector<decide::Change> changes) {
+    tell(std::move(changes), on_passing_events_);
+  };
   parts_.flusher.on_news([this](const TranscriptNews& news) { parts_.follower.tell_news(news); });
   parts_.agents.set_hooks(
       {.on_dirty = [this] { parts_.checkpointer.wake(); },
@@ -392,6 +396,13 @@ Ledger::Ledger(asio::io_context& io, asio::thread_pool& disk, const config::Conf
 }
 
 Ledger::~Ledger() = default;
+
+void Ledger::tell(std::vector<decide::Change> changes, const OnEvents& on_events) const {
+  if (observer_)
+    for (const decide::Change& change : changes) observer_(change);
+  if (!on_events || changes.empty()) return;
+  on_events({std::move_iterator(changes.begin()), std::move_iterator(changes.end())});
+}
 
 Result<std::unique_ptr<Ledger>> Ledger::open(asio::io_context& io, asio::thread_pool& disk,
                                              const config::Config& config, decide::Rules rules, bool repair,

@@ -191,8 +191,9 @@ Result<void> replay_agent(const journal::Journal& journal, decide::AgentState& s
           decide::apply_to_archives(state, *event);
           continue;
         }
-        decide::apply(state, *event, decide::Replay::yes);
-        call(*event);
+        const decide::Change change = decide::decode(*std::move(event));
+        decide::apply(state, change, decide::Replay::yes);
+        call(change);
       }
     }
     from = page.next;

@@ -123,8 +123,7 @@ class Daemon {
                     if (principal.id == "local") return principal;
                     return tokens.principal(principal.id, store::unix_ms());
                   },
-                  .token_generation = [&tokens] { return tokens.generation(); },
-                  .observe = [this](const journal::Event& event) { see(event); }},
+                  .token_generation = [&tokens] { return tokens.generation(); }},
                  stream_settings(config), config.network.threads),
         work_(ledger),
         blobs_(ledger, config),
@@ -149,6 +148,7 @@ class Daemon {
         server_(io, router_, disk, server_options(config)),
         signals_(io, SIGINT, SIGTERM),
         reload_signal_(io, SIGHUP) {
+    ledger.observe([this](const decide::Change& change) { see(change); });
     api::add_routes(router_, api_);
     router_.observe([this](const http::Request& request, const http::Router::Route* route, http::Response& response) {
       http::add_cors(request, config_.cors.allowed_origins, response);
@@ -163,6 +163,10 @@ class Daemon {
       work_.drain();
     });
   }
+
+  ~Daemon() { api_.ledger.observe(nullptr); }
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
 
   // Opens the listening sockets. Sockets that systemd hands over replace those of the configuration.
   Result<void> listen() {
@@ -215,11 +219,11 @@ class Daemon {
   }
 
  private:
-  void see(const journal::Event& event) {
-    work_.see(event);
-    blobs_.see(event);
-    search_.see(event);
-    api_.run_signatures.see(event);
+  void see(const decide::Change& change) {
+    work_.see(change);
+    blobs_.see(change);
+    search_.see(change);
+    api_.run_signatures.see(change);
   }
 
   void on_signal() {

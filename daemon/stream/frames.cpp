@@ -9,7 +9,7 @@ namespace {
 constexpr std::string_view before_data = "\ndata: ";
 constexpr std::string_view end_of_event = "\n\n";
 
-// Takes the members out of a run's event that are the daemon's own (decide::stored_run). Views `json` or `held`.
+// Takes the members out of a run's event that are the daemon's own (decide/events.hpp). Views `json` or `held`.
 std::string_view without_own_members(std::string_view json, std::string& held) {
   const auto data = json::find(json, "data");
   if (!data) return json;

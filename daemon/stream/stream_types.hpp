@@ -31,8 +31,6 @@ struct StreamContext {
   // and whenever the generation has changed.
   std::function<Result<auth::Principal>(const auth::Principal&)> again;
   std::function<std::uint64_t()> token_generation;
-  // Called on the ledger's thread with each event that became durable, and with ephemeral ones. Empty: nobody asks.
-  std::function<void(const journal::Event&)> observe{};
 };
 
 struct StreamCounters {

@@ -48,19 +48,8 @@ Streams::Streams(ledger::Ledger& ledger, StreamContext context, StreamSettings s
     });
     threads_.push_back(std::move(made));
   }
-  const auto tell = [this](const std::vector<journal::Event>& events) {
-    if (context_.observe)
-      for (const journal::Event& event : events) context_.observe(event);
-  };
-  ledger_.on_events(
-      [this, tell](std::vector<journal::Event> events) {
-        tell(events);
-        deliver(std::move(events));
-      },
-      [this, tell](std::vector<journal::Event> events) {
-        tell(events);
-        pass_on(std::move(events));
-      });
+  ledger_.on_events([this](std::vector<journal::Event> events) { deliver(std::move(events)); },
+                    [this](std::vector<journal::Event> events) { pass_on(std::move(events)); });
 }
 
 Streams::~Streams() {

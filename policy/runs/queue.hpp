@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/json/fields.hpp"
 #include "store/json/raw_json.hpp"
 
 namespace sessiond::runs {
@@ -98,6 +99,13 @@ struct Overflow {
   struct Of {
     std::string reply_to{};  // raw JSON
     std::string topic{};
+    friend bool operator==(const Of&, const Of&) = default;
+
+    template <class V, class O>
+    static void describe(V& v, O& of) {
+      v.raw_or_null("replyTo", of.reply_to);
+      v.text("topic", of.topic);
+    }
   };
   std::optional<Of> of{};  // nothing: whatever run is next; an earlier version did not keep it
   std::int64_t dropped = 0;
@@ -111,6 +119,14 @@ struct Overflow {
   std::string text() const;
   std::vector<std::string> entry_ids() const;  // of the lines; "" for those that are unknown
   bool is_for(const Address& address) const;
+
+  template <class V, class O>
+  static void describe(V& v, O& overflow) {
+    v.group_if("replyTo", overflow.of);
+    v.number("dropped", overflow.dropped);
+    v.column("lines", overflow.lines, &Overflow::Line::text);
+    v.column("entryIds", overflow.lines, &Overflow::Line::entry_id);
+  }
 };
 
 }  // namespace sessiond::runs

@@ -130,7 +130,6 @@ struct Event {
   Envelope envelope;
   std::shared_ptr<const std::string> json;  // the whole event, one line
   std::string_view data;                    // the raw `data` object, inside json
-  std::optional<json::Edit> edit{};         // `set` and `unset` of data, where they need not be read from it
 };
 
 // Names the list of sessions that a client has used (decide/last_used.hpp): <owner>\n<client>. `owner`: the token, if

@@ -153,13 +153,23 @@ void ObjectWriter::string_or_null(std::string_view name, const std::optional<std
   raw(name, "null");
 }
 
+namespace {
+
+void append_array(std::string& out, std::span<const std::string> texts) {
+  ArrayWriter array(out);
+  for (const std::string& text : texts) append_quoted(array.next(), text);
+  array.close();
+}
+
+}  // namespace
+
+void ObjectWriter::strings(std::string_view name, std::span<const std::string> texts) {
+  append_array(value(name), texts);
+}
+
 std::string array_of(std::span<const std::string> texts) {
-  std::string out = "[";
-  for (const std::string& text : texts) {
-    if (out.size() > 1) out += ',';
-    append_quoted(out, text);
-  }
-  out += ']';
+  std::string out;
+  append_array(out, texts);
   return out;
 }
 
@@ -257,15 +267,16 @@ std::string apply(std::string_view object, const Edit& edit) {
 }
 
 void append_edit(ObjectWriter& out, const Edit& edit) {
-  std::string set = "{";
+  std::string& set = out.value("set");
+  set += '{';
+  bool first = true;
   for (const auto& member : edit.set) {
-    if (set.size() > 1) set += ',';
+    if (!std::exchange(first, false)) set += ',';
     append_quoted(set, member.name);
     set.append(":").append(member.value);
   }
   set += '}';
-  out.raw("set", set);
-  out.raw("unset", array_of(edit.unset));
+  out.strings("unset", edit.unset);
 }
 
 Edit read_edit(std::string_view object) {

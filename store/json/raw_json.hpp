@@ -188,6 +188,12 @@ class ObjectWriter {
   void integer(std::string_view name, std::int64_t number);
   void boolean(std::string_view name, bool value) { raw(name, value ? "true" : "false"); }
   void string_or_null(std::string_view name, const std::optional<std::string>& text);
+  void strings(std::string_view name, std::span<const std::string> texts);  // an array
+  // Writes the name. The value is what is appended to the returned text next.
+  std::string& value(std::string_view name) {
+    raw(name, {});
+    return out_;
+  }
   void close() { out_ += '}'; }
   // Closes the object and returns it. Only for a writer that was made without `out`; call it once.
   std::string text() {
@@ -200,6 +206,25 @@ class ObjectWriter {
   char* put_name(char* at, std::string_view name) const;
 
   std::string own_;  // before out_: the constructor writes to it
+  std::string& out_;
+  bool first_ = true;
+};
+
+// Writes an array element by element at the end of a text:
+//   ArrayWriter w(out); w.next() += "1"; w.close();
+class ArrayWriter {
+ public:
+  explicit ArrayWriter(std::string& out) : out_(out) { out_ += '['; }
+  ArrayWriter(const ArrayWriter&) = delete;
+  ArrayWriter& operator=(const ArrayWriter&) = delete;
+  // The next element is what is appended to the returned text next.
+  std::string& next() {
+    if (!std::exchange(first_, false)) out_ += ',';
+    return out_;
+  }
+  void close() { out_ += ']'; }
+
+ private:
   std::string& out_;
   bool first_ = true;
 };

@@ -271,7 +271,7 @@ TEST_CASE("counts that are put right keep the rev, and a replay does it again") 
   CHECK(world.session(main_key).rev == 3);
   AgentState again{"main"};
   again.insert(main_key, raw(old));
-  for (const std::string& bytes : world.log) apply(again, *journal::parse_event(bytes), Replay::yes);
+  for (const std::string& bytes : world.log) apply(again, decode(*journal::parse_event(bytes)), Replay::yes);
   CHECK(picture(again) == picture(world.state));
 }
 

@@ -51,7 +51,7 @@ struct WithDeliveries : World {
   // The book, as the journal alone makes it.
   DeliveryBook replayed() const {
     DeliveryBook book;
-    for (const std::string& line : log) book.apply(*journal::parse_event(line));
+    for (const std::string& line : log) book.apply(decode(*journal::parse_event(line)));
     return book;
   }
 };
@@ -219,7 +219,7 @@ TEST_CASE("the book is the same from its file, from the journal, and from both")
       DeliveryBook read = world.again();
       CHECK(picture_of(read) == wanted);
       CHECK(picture_of(world.replayed()) == wanted);
-      for (const std::string& line : world.log) read.apply(*journal::parse_event(line));  // it holds them all
+      for (const std::string& line : world.log) read.apply(decode(*journal::parse_event(line)));  // it holds them all
       CHECK(picture_of(read) == wanted);
     }
   }

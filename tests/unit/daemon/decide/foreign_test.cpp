@@ -311,8 +311,9 @@ struct LostNote {
     for (std::size_t index = replayed_from; index < live.log.size(); ++index) {
       auto event = journal::parse_event(live.log[index]);
       REQUIRE(event);
-      apply(after.state, *event, Replay::yes);
-      own.applied(after.state, *event);
+      const Change change = decode(*std::move(event));
+      apply(after.state, change, Replay::yes);
+      own.applied(after.state, change);
     }
     after.next_seq = live.next_seq;
     own.remove_own(change);

@@ -78,7 +78,7 @@ TEST_CASE("an opening begins once, and again after a shutdown and a reset, also 
   world.run(world.start());
   CHECK(world.source() == R"(SessionStart:{"source":"clear"})");
   AgentState again("main");
-  for (const std::string& text : world.log) apply(again, *journal::parse_event(text), Replay::yes);
+  for (const std::string& text : world.log) apply(again, decode(*journal::parse_event(text)), Replay::yes);
   CHECK(again.runs.to_json() == world.state.runs.to_json());
 }
 

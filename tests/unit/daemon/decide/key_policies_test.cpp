@@ -10,20 +10,18 @@ namespace {
 constexpr const char* guarded_key = "agent:main:slack:direct:u1";
 const KeyPolicies::Policy turn_cap_3{{"turnCap", "3"}};
 
-journal::Event policy_event(std::uint64_t seq, journal::EventType type, std::string_view data,
-                            std::string_view source = "api") {
-  return journal::make_event(
-      {.seq = seq, .type = type, .agent = "main", .key = guarded_key, .source = std::string(source)}, data);
+Change policy_event(std::uint64_t seq, journal::EventType type, std::string_view data,
+                    std::string_view source = "api") {
+  return {journal::make_event(
+      {.seq = seq, .type = type, .agent = "main", .key = guarded_key, .source = std::string(source)}, data)};
 }
 
-journal::Event guarded_created(std::uint64_t seq, bool by_operator) {
+Change guarded_created(std::uint64_t seq, bool by_operator) {
   return policy_event(seq, journal::EventType::session_created,
                       by_operator ? R"({"entry":{"turnCap":3},"policySet":true})" : R"({"entry":{"turnCap":3}})");
 }
 
-journal::Event guarded_deleted(std::uint64_t seq) {
-  return policy_event(seq, journal::EventType::session_deleted, "{}");
-}
+Change guarded_deleted(std::uint64_t seq) { return policy_event(seq, journal::EventType::session_deleted, "{}"); }
 
 const KeyPolicies::Policy* policy_found(const KeyPolicies& book) { return book.find("main", guarded_key); }
 

@@ -171,7 +171,7 @@ void replay(AgentState& state, const std::vector<std::string>& log, std::size_t 
   for (std::size_t index = from; index < to; ++index) {
     auto event = journal::parse_event(log[index]);
     REQUIRE(event);
-    apply(state, *event, Replay::yes);
+    apply(state, decode(*std::move(event)), Replay::yes);
   }
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("events alone give the same state") {
       replay(again, life.world.log, 0, life.world.log.size());
       REQUIRE(picture(again) == picture(life.world.state));
       AgentState live("main");
-      for (const auto& text : life.world.log) apply(live, *journal::parse_event(text));
+      for (const auto& text : life.world.log) apply(live, decode(*journal::parse_event(text)));
       REQUIRE(picture(live) == picture(life.world.state));
     }
   }

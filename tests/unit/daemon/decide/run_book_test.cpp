@@ -112,9 +112,9 @@ std::string made_again(const std::string& stored, const std::vector<std::string>
   auto book = RunBook::from_json(stored);
   REQUIRE(book);
   for (const std::string& text : log) {
-    const auto event = journal::parse_event(text);
+    auto event = journal::parse_event(text);
     REQUIRE(event);
-    book->apply(*event);
+    book->apply(decode(*std::move(event)));
   }
   return book->to_json();
 }
@@ -140,9 +140,10 @@ TEST_CASE("what an earlier version has dropped is told to whatever run is next")
   auto book = RunBook::from_json(
       R"({"seq":5,"fenceFloor":0,"sessions":{"k":{"fence":1,"overflow":{"dropped":2,"lines":["a","b"],"entryIds":["1",""]}}}})");
   REQUIRE(book);
-  book->apply(journal::make_event({.seq = 6, .type = journal::EventType::run_queued, .agent = "main", .key = "k"},
-                                  R"({"runId":"r","sessionId":"s","topic":null,"status":"queued","attempt":1,"input":[],
-                                      "replyTo":{"channel":"slack"},"dropped":["c"],"droppedIds":["3"]})"));
+  book->apply(
+      decode(journal::make_event({.seq = 6, .type = journal::EventType::run_queued, .agent = "main", .key = "k"},
+                                 R"({"runId":"r","sessionId":"s","topic":null,"status":"queued","attempt":1,"input":[],
+                                      "replyTo":{"channel":"slack"},"dropped":["c"],"droppedIds":["3"]})")));
   const SessionRuns& runs = *book->find("k");
   const runs::Overflow* told = runs.overflow_for(runs.queued.front());
   REQUIRE(told != nullptr);
@@ -214,4 +215,57 @@ TEST_CASE("a fence rises also over a deletion") {
   world.run(CreateSession{.key = run_key, .session_id = "s2"});
   world.run(StartRun{.target = {.key = run_key}});
   CHECK(world.runs().fence == 2);
+}
+
+TEST_CASE("a book of an earlier version is read whole, and written as it was") {
+  const std::string stored =
+      R"({"seq":9,"fenceFloor":2,"sessions":{"k":{"fence":3,"active":{"runId":"r1","sessionId":"s","topic":"t",)"
+      R"("status":"aborting","runner":"one","attempt":2,"retryOf":"r0","createdAt":1,"startedAt":2,"endedAt":null,)"
+      R"("steps":1,"input":["a"],"replyTo":{"channel":"slack","to":"C1"},"model":"m","maxSteps":0,"stoppedBy":"me",)"
+      R"("superseded":true,"token":"tok","readyAt":1,"ageCreatedAt":5,"leaseMs":60000,"idleTimeoutMs":0,"origin":0,)"
+      R"("inStep":true,"collects":false,"deleted":["b"],"settled":true},"partial":"half","calls":4,)"
+      R"("steered":[{"entryId":"c","text":"wait"}],"queued":[{"runId":"r2","sessionId":"s","topic":null,)"
+      R"("status":"queued","attempt":1,"createdAt":3,"startedAt":null,"endedAt":null,"steps":0,"input":["d","e"],)"
+      R"("token":"","readyAt":4,"leaseMs":0,"idleTimeoutMs":0,"origin":3,"inStep":false,"collects":true,)"
+      R"("texts":["first",""]}],"overflows":[{"replyTo":null,"topic":"","dropped":2,"lines":["x"],"entryIds":["y"]}],)"
+      R"("ended":[{"runId":"r0","key":"k","response":"1.0"}],"approvals":[{"id":"p","runId":"r1","tool":"bash",)"
+      R"("args":{"n":1e400},"callId":null,"decision":"deny","source":"answer","by":"me","channel":"slack","to":"C1",)"
+      R"("askedAt":5,"deadline":6,"resolvedAt":7,"ageDeadline":8}],"opening":{"open":false,"next":"resume",)"
+      R"("reason":"night","shutDownAt":7},"lastRunner":"one","takeover":{"name":"Hanne","by":"me","since":1,"until":2,)"
+      R"("forMs":3,"ageUntil":4,"ageBegun":5,"sendPolicyBefore":null,"waiting":[{"entryId":"f","seq":6,"replyTo":null,)"
+      R"("since":7,"text":"hm","topic":"t"}],"words":[{"replyTo":{"to":"C1"},"seenSeq":3}]},)"
+      R"("finished":[{"runId":"r0","fence":2,"token":"tok"}]}}})";
+  auto book = RunBook::from_json(stored);
+  REQUIRE(book);
+  CHECK(book->to_json() == stored);
+  CHECK(book->find("k")->takeover->policy_before == "");
+  CHECK(book->find("k")->active->max_steps == 0);
+  CHECK(book->taken_over().contains("k"));
+  // A version before kept one finished run, and not in a list.
+  auto old = RunBook::from_json(
+      R"({"seq":1,"fenceFloor":0,"sessions":{"k":{"fence":3,"finished":{"runId":"r0","fence":2,"token":"tok"}}}})");
+  REQUIRE(old);
+  REQUIRE(old->find("k")->find_finished("r0") != nullptr);
+  CHECK(old->find("k")->find_finished("r0")->fence == 2);
+}
+
+TEST_CASE("takeover: what a shared store says of the send policy is put back, also where it says null") {
+  struct Said {
+    std::string member;  // of the entry
+    std::string before;  // the value that a takeover keeps; empty: absent
+  };
+  World world;
+  world.rules.shared = true;
+  for (const auto& [member, before] :
+       {Said{"", ""}, Said{R"(,"sendPolicy":null)", ""}, Said{R"(,"sendPolicy":"allow")", R"("allow")"}}) {
+    CAPTURE(member);
+    const std::string number = std::to_string(world.next_seq);
+    const std::string key = "agent:main:slack:channel:c" + number;
+    world.store(key, R"({"sessionId":"s)" + number + R"(","updatedAt":1)" + member + "}");
+    world.run(TakeOver{.target = {.key = key}});
+    CHECK(world.field(key, "sendPolicy") == R"("deny")");
+    CHECK(world.state.runs.find(key)->takeover->policy_before == before);
+    world.run(HandBack{.target = {.key = key}});
+    CHECK(world.field(key, "sendPolicy") == (before.empty() ? "-" : before));
+  }
 }

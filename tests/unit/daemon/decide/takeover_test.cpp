@@ -41,14 +41,14 @@ TEST_CASE("takeover: what is written is read again") {
   takeover.hold(held_by(slack, 7));
   takeover.waiting.back().topic = "side";
   takeover.say({.reply_to = "", .topic = "x", .seen_seq = 9});
-  const std::string stored = stored_takeover(takeover);
-  const Takeover read = read_takeover(stored);
-  CHECK(stored_takeover(read) == stored);
+  const std::string stored = json::to_json(takeover);
+  const Takeover read = json::from_json<Takeover>(stored);
+  CHECK(json::to_json(read) == stored);
   CHECK(read.waiting.front().topic == "side");
   CHECK(read.words.front().topic == "x");
   CHECK(read.policy_before == "");
   CHECK(takeover_json(read) == R"({"name":"Hanne","by":"t1","since":1,"until":2})");
-  const Takeover told = read_takeover(told_takeover(takeover));
+  const Takeover told = json::from_json<TakeoverTold>(json::to_json(TakeoverTold{.takeover = takeover})).takeover;
   CHECK(told.waiting.empty());
   CHECK(told.age_begun == 3);
 }

@@ -39,9 +39,9 @@ inline json::Edit edit_of(std::string_view object) {
   return edit;
 }
 
-inline journal::Event event_of(std::uint64_t seq, std::int64_t time, journal::EventType type, std::string_view key,
-                               std::string_view data, std::string_view session_id = "s1",
-                               const std::optional<std::string>& topic = {}) {
+inline Change event_of(std::uint64_t seq, std::int64_t time, journal::EventType type, std::string_view key,
+                       std::string_view data, std::string_view session_id = "s1",
+                       const std::optional<std::string>& topic = {}) {
   const journal::Event made = journal::make_event({.seq = seq,
                                                    .time = time,
                                                    .type = type,
@@ -52,7 +52,7 @@ inline journal::Event event_of(std::uint64_t seq, std::int64_t time, journal::Ev
                                                   data);
   auto read = journal::parse_event(*made.json);
   REQUIRE(read);
-  return std::move(*read);
+  return decode(std::move(*read));
 }
 
 // All that two states of the same history must agree on.
@@ -251,7 +251,7 @@ struct World {
 
   Decision commit(Decision decision) {
     std::vector<journal::Event> events;
-    for (const journal::Event& made : decision.events) {
+    for (const Change& made : decision.events) {
       REQUIRE(made.envelope.seq == next_seq);
       ++next_seq;
       REQUIRE(json::check(*made.json, {.max_depth = 64, .unique_names = true, .utf8 = true}));
@@ -259,9 +259,9 @@ struct World {
       REQUIRE(read);
       log.push_back(*made.json);
       if (made.edit) CHECK(*made.edit == json::read_edit(made.data));
-      if (decision.run && decision.run->seq == made.envelope.seq)
-        CHECK(stored_run(decision.run->run) == stored_run(read_run(made.data)));
-      apply(state, made, Replay::no, &decision);  // replay_test.cpp replays `log`
+      CHECK_MESSAGE(reads_back(made), *made.json);
+      const bool is_last = &made == &decision.events.back();
+      apply(state, made, Replay::no, is_last ? decision.edited.get() : nullptr);  // replay_test.cpp replays `log`
       events.push_back(std::move(*read));
       for (const journal::LinePosition& position : decision.line_positions)
         if (position.seq == made.envelope.seq) put(position, events);

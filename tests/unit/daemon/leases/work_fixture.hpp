@@ -32,7 +32,7 @@ class WorkFixture : public LedgerFixture {
     settle();
     asio::co_spawn(io(), work_->stop(), [&ended](const std::exception_ptr&) { ended = true; });
     run_until([&] { return ended; });
-    ledger().on_events(nullptr, nullptr);
+    ledger().observe(nullptr);
     work_.reset();
   }
   void restart() {
@@ -73,10 +73,7 @@ class WorkFixture : public LedgerFixture {
     ledger().set_clock(clock.clock());
     ledger().rules() = rules_;
     work_ = std::make_unique<leases::Work>(ledger());
-    const auto see = [this](const std::vector<journal::Event>& events) {
-      for (const journal::Event& event : events) work_->see(event);
-    };
-    ledger().on_events(see, see);
+    ledger().observe([this](const decide::Change& change) { work_->see(change); });
     work_->start();
   }
 

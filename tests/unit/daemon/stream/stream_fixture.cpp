@@ -163,14 +163,14 @@ std::uint64_t Fixture::commit(std::vector<Said> said) {
               const decide::FetchedLines&) -> Result<decide::Decision> {
         decide::Decision decision;
         for (const Said& one : said) {
-          decision.events.push_back(journal::make_event({.seq = context.next_seq + decision.events.size(),
-                                                         .time = context.now,
-                                                         .type = one.type,
-                                                         .agent = one.agent,
-                                                         .key = one.key,
-                                                         .channel = one.channel,
-                                                         .topic = one.topic},
-                                                        "{\"text\":" + json::quote(one.text) + "}"));
+          decision.events.push_back({journal::make_event({.seq = context.next_seq + decision.events.size(),
+                                                          .time = context.now,
+                                                          .type = one.type,
+                                                          .agent = one.agent,
+                                                          .key = one.key,
+                                                          .channel = one.channel,
+                                                          .topic = one.topic},
+                                                         "{\"text\":" + json::quote(one.text) + "}")});
         }
         return decision;
       },

@@ -1,0 +1,257 @@
+// What the events of the journal say, as records. A decision makes a Change. Its bytes are made from the record, and
+// recovery reads the record back (decode). Books and leases read the record, not the bytes.
+//
+// The payload of types that have no record here is Raw. They are read from their JSON.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "daemon/decide/approval.hpp"
+#include "daemon/decide/run.hpp"
+#include "daemon/decide/takeover.hpp"
+#include "policy/runs/queue.hpp"
+#include "store/journal/event.hpp"
+#include "store/json/fields.hpp"
+
+namespace sessiond::decide {
+
+using Raw = std::monostate;
+
+// An input that a full queue has dropped, and of which a run is to be told.
+struct DroppedInput {
+  std::string entry_id{}, text{};
+  std::optional<runs::Overflow::Of> of{};  // where it was to be answered; nothing: an earlier version did not keep it
+  friend bool operator==(const DroppedInput&, const DroppedInput&) = default;
+
+  template <class V, class D>
+  static void describe(V& v, D& dropped) {
+    v.text("entryId", dropped.entry_id);
+    v.text("text", dropped.text);
+    v.group_if("replyTo", dropped.of);
+  }
+};
+
+// run.queued, run.started, run.aborting, run.finished: the run as it is from then on.
+struct RunTold {
+  Run run{};
+  bool by_runner = false;      // of run.finished: its runner has ended it
+  std::string reason{};        // of run.aborting; empty: none
+  bool unlisted = false;       // of run.finished: it was refused, and no list has it
+  bool overflow_told = false;  // of run.started: it was told of what was dropped
+  std::vector<DroppedInput> overflow{};
+  friend bool operator==(const RunTold&, const RunTold&) = default;
+
+  template <class V, class T>
+  static void describe(V& v, T& told) {
+    Run::describe(v, told.run);
+    v.text_if("reason", told.reason);
+    v.own([&] {
+      v.flag_if("byRunner", told.by_runner);
+      v.flag_if("unlisted", told.unlisted);
+      v.flag_if("overflowTold", told.overflow_told);
+      v.records_if("overflow", told.overflow);
+    });
+  }
+};
+
+// run.progress: text that the active run has said, messages that its runner has taken, or only what it sets in the
+// session's entry.
+struct RunProgress {
+  struct Said {
+    std::uint64_t at = 0, at_byte = 0;  // where it begins in the partial text, in code points and in bytes
+    std::string text{};
+    friend bool operator==(const Said&, const Said&) = default;
+
+    template <class V, class S>
+    static void describe(V& v, S& said) {
+      v.number("at", said.at);
+      v.number("atByte", said.at_byte);
+      v.text("text", said.text);
+    }
+  };
+  std::string run_id{};
+  std::uint64_t call = 0;  // the number of the events call that told it; 0: none
+  std::optional<Said> said{};
+  std::vector<std::string> steered{};  // entry ids
+  friend bool operator==(const RunProgress&, const RunProgress&) = default;
+
+  template <class V, class P>
+  static void describe(V& v, P& progress) {
+    v.text("runId", progress.run_id);
+    v.number_if("n", progress.call);
+    v.group_if("text", progress.said);
+    v.texts_if("steered", progress.steered);
+  }
+};
+
+// step.started, step.finished, tool.started, tool.finished: as the runner told it.
+struct RunnerTold {
+  static constexpr std::array<std::string_view, 9> members{"step",   "text",    "toolCalls", "tool",      "args",
+                                                           "callId", "success", "denied",    "resultData"};
+  std::string run_id{};
+  std::uint64_t call = 0;  // as RunProgress::call
+  std::string as_sent{};   // raw JSON object of some of `members`; empty: none
+  friend bool operator==(const RunnerTold&, const RunnerTold&) = default;
+
+  template <class V, class T>
+  static void describe(V& v, T& told) {
+    v.text("runId", told.run_id);
+    v.number_if("n", told.call);
+    v.spread(members, told.as_sent);
+  }
+};
+
+// directive.injected: the active run was handed a message.
+struct DirectiveInjected {
+  std::string run_id{};
+  Steered steered{};
+  friend bool operator==(const DirectiveInjected&, const DirectiveInjected&) = default;
+
+  template <class V, class D>
+  static void describe(V& v, D& injected) {
+    v.text("runId", injected.run_id);
+    Steered::describe(v, injected.steered);
+  }
+};
+
+// session.takeover
+struct TakeoverTold {
+  Takeover takeover{};                   // without what came since
+  bool renewed = false, forced = false;  // by the same person; from another one
+  friend bool operator==(const TakeoverTold&, const TakeoverTold&) = default;
+
+  template <class V, class T>
+  static void describe(V& v, T& told) {
+    Takeover::describe_begin(v, told.takeover);
+    v.flag_if("renewed", told.renewed);
+    v.flag_if("forced", told.forced);
+  }
+};
+
+// session.handback
+struct HandbackTold {
+  std::string name{}, reason{};
+  std::vector<std::string> answered{}, waiting{};  // entry ids
+  friend bool operator==(const HandbackTold&, const HandbackTold&) = default;
+
+  template <class V, class H>
+  static void describe(V& v, H& told) {
+    v.text("name", told.name);
+    v.text("reason", told.reason);
+    v.texts("answered", told.answered);
+    v.texts("waiting", told.waiting);
+  }
+};
+
+// message.held. Its topic is that of the event.
+struct MessageHeld {
+  HeldMessage message{};
+  friend bool operator==(const MessageHeld&, const MessageHeld&) = default;
+
+  template <class V, class M>
+  static void describe(V& v, M& held) {
+    HeldMessage::describe_without_topic(v, held.message);
+  }
+};
+
+// hook.called, hook.answered, hook.expired. An event has the members of its type only.
+struct HookTold {
+  static constexpr std::array<std::string_view, 3> answer_members{"block", "reason", "additionalContext"};
+  std::string id{}, run_id{};  // no run id: it is about no run
+  std::string name{}, event{};
+  std::string input{};        // of hook.called: raw JSON object
+  std::int64_t deadline = 0;  // the same: unix ms
+  bool blocking = false;      // the same: something waits for the answer
+  std::string on_timeout{};   // the same: "block", or empty
+  std::string answer{};       // of hook.answered: raw JSON object of answer_members
+  friend bool operator==(const HookTold&, const HookTold&) = default;
+
+  template <class V, class H>
+  static void describe(V& v, H& hook) {
+    v.text("id", hook.id);
+    v.text_if("runId", hook.run_id);
+    v.text("name", hook.name);
+    v.text("event", hook.event);
+    v.raw_if("input", hook.input);
+    v.number_if("deadline", hook.deadline);
+    v.flag_if("blocking", hook.blocking);
+    v.text_if("onTimeout", hook.on_timeout);
+    v.spread(answer_members, hook.answer);
+  }
+};
+
+// session.updated of a session that was shut down.
+struct ShutdownTold {
+  std::string reason{};
+  std::int64_t at = 0;  // unix ms
+  friend bool operator==(const ShutdownTold&, const ShutdownTold&) = default;
+
+  template <class V, class S>
+  static void describe(V& v, S& told) {
+    v.text("reason", told.reason);
+    v.number("at", told.at);
+  }
+};
+
+// delivery.leased, delivery.expired, delivery.queued, delivery.sent, delivery.failed. An event has the members of its
+// type only.
+struct DeliveryTold {
+  std::string id{};
+  std::int64_t attempt = 0;
+  std::int64_t lease_ms = 0, lease_until = 0;    // of delivery.leased; the time is unix ms, as those below
+  std::optional<std::int64_t> wait_ms{};         // of delivery.expired; nothing: the next claim may have it at once
+  std::int64_t next_at = 0;                      // the same
+  std::string error{};                           // raw JSON, of delivery.expired and delivery.failed; empty: none
+  bool is_final = false;                         // of delivery.failed: the bridge said that no further try can help
+  std::string try_error{};                       // the same: what the bridge said, where `error` is the daemon's own
+  std::string platform_message_id{}, parts{};    // raw JSON, of delivery.sent; empty: none
+  std::optional<std::int64_t> age_created_at{};  // of delivery.queued: Delivery::age_created_at
+  friend bool operator==(const DeliveryTold&, const DeliveryTold&) = default;
+
+  template <class V, class D>
+  static void describe(V& v, D& told) {
+    v.text("deliveryId", told.id);
+    v.number("attempt", told.attempt);
+    v.number_if("leaseMs", told.lease_ms);
+    v.number_if("leaseUntil", told.lease_until);
+    v.number_if("waitMs", told.wait_ms);
+    v.number_if("nextAt", told.next_at);
+    v.raw_if("error", told.error);
+    v.flag_if("final", told.is_final);
+    v.raw_if("tryError", told.try_error);
+    v.raw_if("platformMessageId", told.platform_message_id);
+    v.raw_if("parts", told.parts);
+    v.number_if("ageCreatedAt", told.age_created_at);
+  }
+};
+
+using Payload = std::variant<Raw, RunTold, RunProgress, RunnerTold, DirectiveInjected, Approval, TakeoverTold,
+                             HandbackTold, MessageHeld, HookTold, ShutdownTold, DeliveryTold>;
+
+// An event, and what it says.
+struct Change : journal::Event {
+  std::shared_ptr<const Payload> payload{};  // null: Raw. Shared, since an event is copied and most of them are Raw
+  std::optional<json::Edit> edit{};          // `set` and `unset` of its data, where they need not be read from it
+
+  const Payload& said() const;
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&said());
+  }
+};
+
+// Returns the data of an event that says this and then sets `edit` in the session's entry.
+std::string data_of(const Payload& payload, const json::Edit& edit = {});
+// Returns a stored event with its record.
+Change decode(journal::Event event);
+// Returns whether recovery will read back what the event says. For asserts.
+bool reads_back(const Change& change);
+
+}  // namespace sessiond::decide

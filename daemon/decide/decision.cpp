@@ -90,16 +90,18 @@ std::string DecisionBuilder::as_of() const {
   return std::string(context_.epoch).append("-").append(store::decimal(last));
 }
 
-void DecisionBuilder::emit(journal::Envelope envelope, std::string_view data) {
+void DecisionBuilder::emit(journal::Envelope&& envelope, std::string_view data) {
   envelope.seq = next_seq();
   envelope.time = context_.now;
   envelope.agent = state_.id();
   if (envelope.actor.empty()) envelope.actor = context_.actor;
   envelope.source = context_.source;
-  out.events.push_back({journal::make_event(std::move(envelope), data)});
+  Change& change = out.events.emplace_back();
+  change.envelope = std::move(envelope);
+  journal::write_event(change, data);
 }
 
-void DecisionBuilder::emit(journal::Envelope envelope, Payload payload) {
+void DecisionBuilder::emit(journal::Envelope&& envelope, Payload payload) {
   const std::string data = data_of(payload);
   emit(std::move(envelope), data);
   out.events.back().payload = std::make_shared<const Payload>(std::move(payload));

@@ -218,8 +218,8 @@ class DecisionBuilder {
   std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
   // Adds an event. Its seq, time, agent and source are those of this decision, and its actor if it names none.
-  void emit(journal::Envelope envelope, std::string_view data);
-  void emit(journal::Envelope envelope, Payload payload);
+  void emit(journal::Envelope&& envelope, std::string_view data);
+  void emit(journal::Envelope&& envelope, Payload payload);
   // Adds an event about a session, with the channel, chat type and session id of `session`. `edit`: what `data` sets
   // and unsets, where it is at hand.
   void emit(journal::EventType type, const Session& session, std::string_view data,

@@ -67,7 +67,8 @@ std::string client_list(std::string_view owner, std::string_view client) {
   return std::string(owner).append("\n").append(client);
 }
 
-Event make_event(Envelope envelope, std::string_view data) {
+void write_event(Event& event, std::string_view data) {
+  const Envelope& envelope = event.envelope;
   auto json = std::make_shared<std::string>();
   json->reserve(data.size() + envelope.key.size() + 320);
   json::ObjectWriter out(*json);
@@ -84,8 +85,13 @@ Event make_event(Envelope envelope, std::string_view data) {
   put(std::span(texts).subspan<before_topic>());
   out.raw("data", data);
   out.close();
-  Event event{.envelope = std::move(envelope), .json = std::move(json), .data = {}};
-  event.data = std::string_view(*event.json).substr(event.json->size() - 1 - data.size(), data.size());
+  event.data = std::string_view(*json).substr(json->size() - 1 - data.size(), data.size());
+  event.json = std::move(json);
+}
+
+Event make_event(Envelope&& envelope, std::string_view data) {
+  Event event{.envelope = std::move(envelope), .json = {}, .data = {}};
+  write_event(event, data);
   return event;
 }
 

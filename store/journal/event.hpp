@@ -137,7 +137,9 @@ struct Event {
 // the owner is the event's actor.
 std::string client_list(std::string_view owner, std::string_view client);
 
-Event make_event(Envelope envelope, std::string_view data);
+Event make_event(Envelope&& envelope, std::string_view data);
+// Writes the envelope of an event and this data as its JSON.
+void write_event(Event& event, std::string_view data);
 // Adds a member at the end of the event's data, which has others.
 void add_to_data(Event& event, std::string_view name, std::string_view value);
 // Returns the member `delivery` of a message.appended; {} if it has none. It stands before `message`, which may be long

@@ -16,6 +16,11 @@ struct WithRun : WorkFixture {
   leases::Leases& leases() const { return work().claims.leases(); }
   std::size_t active() const { return leases().counters().active; }
   void renew(leases::Leases::Call call = {}) { leases().renew("main", key, hold, call); }
+  // As a call of the runner does: in its turn, when what was said before is stored.
+  void say(std::string text) {
+    const auto turn = await(leases().turn("main", hold.run_id, runs().active->token));
+    renew({.said = std::move(text)});
+  }
   void wait_until_idle(std::int64_t most_ms) {
     idle.reset();
     const auto wait = [](WithRun& f, std::int64_t ms) -> asio::awaitable<bool> {
@@ -97,12 +102,12 @@ TEST_CASE("a run that could not be ended is ended a second later") {
 
 TEST_CASE("what a runner says is stored after a second") {
   WithRun f;
-  f.renew({.said = "Hello"});
+  f.say("Hello");
   f.turn(999);
   CHECK(f.runs().partial.empty());
   f.turn(1);
   f.run_until([&] { return f.runs().partial == "Hello"; });
-  f.renew({.said = ", world"});
+  f.say(", world");
   f.turn(1'000);
   f.run_until([&] { return f.runs().partial == "Hello, world"; });
 }

@@ -42,6 +42,8 @@ struct UsageTotals {
     output = add_counted(output, usage.output);
     total = add_counted(total, usage.total);
   }
+  // False: a number has reached most_counted. read_totals() reads it as another one.
+  bool is_sum() const { return std::max({input, output, total}) < most_counted; }
   std::string json() const;
   bool operator==(const UsageTotals&) const = default;
 };

@@ -73,7 +73,7 @@ HandlerResult last(Api& api, http::Request& request) {
     co_return fail(Code::bad_request, "client " + std::string(client_rule));
   const auto& principal = request.principal;
   const std::string list =
-      client ? journal::client_list(principal.sees_whole_agent(agent) ? "" : principal.id, *client) : "";
+      client ? decide::client_list(principal.sees_whole_agent(agent) ? "" : principal.id, *client) : "";
   for (Search search;;) {
     CO_TRY(search,
            co_await api.ledger.show(agent, wants_fresh(request) && !search.after,

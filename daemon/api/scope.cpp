@@ -25,7 +25,7 @@ bool sees_archives(const auth::Principal& principal, const decide::AgentState& s
   });
 }
 
-// Tells whether the session of an event lies within the scope, also one that the event makes.
+// Returns whether the session of an event lies within the scope, also one that the event makes.
 bool holds(const auth::Principal& principal, const decide::AgentState& state, const journal::Event& event) {
   const journal::Envelope& about = event.envelope;
   if (sees(principal, state, about.key, about.channels.empty() ? about.channel : "")) return true;
@@ -53,33 +53,37 @@ struct AddressChange {
   }
 };
 
-AddressChange address_change(const journal::Event& event) {
+AddressChange address_change(const decide::Change& event) {
   AddressChange change;
-  for (const json::Member& part : json::members(event.data)) {
-    if (part.name == "message") break;  // it may be long, and nothing about the entry follows
-    if (part.name == "entry") {
-      change.entry = part.value;
-      for (const json::Member& member : json::members(part.value)) change.note_named(member.name, member.value);
-    } else if (part.name == "set") {
-      for (const json::Member& member : json::members(part.value)) {
-        if (!is_of_address(member.name)) continue;
-        change.edit.put(std::string(member.name), std::string(member.value));
-        change.note_named(member.name, member.value);
-      }
-    } else if (part.name == "unset") {
-      for (const std::string_view element : json::elements(part.value))
-        if (std::string name = json::as_string(element).value_or(""); is_of_address(name))
-          change.edit.remove(std::move(name));
-    }
+  if (event.envelope.type == journal::EventType::session_created) change.entry = json::find(event.data, "entry");
+  if (change.entry)
+    for (const json::Member& member : json::members(*change.entry)) change.note_named(member.name, member.value);
+  json::Edit held;
+  const json::Edit& edit = decide::edit_of(event, held);
+  for (const auto& [name, value] : edit.set) {
+    if (!is_of_address(name)) continue;
+    change.edit.put(name, value);
+    change.note_named(name, value);
   }
+  for (const std::string& name : edit.unset)
+    if (is_of_address(name)) change.edit.remove(name);
   return change;
+}
+
+// Returns whether the event sets the member in the session's entry.
+bool sets(const decide::Change& event, std::string_view name) {
+  if (event.envelope.type == journal::EventType::session_created)
+    return json::find(json::find(event.data, "entry").value_or("{}"), name).has_value();
+  json::Edit held;
+  const json::Edit& edit = decide::edit_of(event, held);
+  return std::ranges::find(edit.set, name, &json::Edit::Set::name) != edit.set.end();
 }
 
 // Refuses what would have a session answered in a channel that is not the token's, now or when other members go.
 Result<void> check_answered(const auth::Principal& principal, const decide::AgentState& state,
                             std::span<const decide::Change> events) {
   std::map<std::string_view, std::string> entries;  // as they are then, by key
-  for (const journal::Event& event : events) {
+  for (const decide::Change& event : events) {
     AddressChange change = address_change(event);
     if (!change.entry && change.edit.empty()) continue;
     const std::string& key = event.envelope.key;
@@ -196,15 +200,8 @@ Result<decide::Decision> within_scope(Result<decide::Decision> decided, const au
   if (principal.sees_whole_agent(about.agent)) return decided;
   if (!admitted && !holds(principal, state, decided->events.back()))
     return fail(Code::forbidden, fmt::format("{} would then lie outside this token's scope", about.key));
-  for (const journal::Event& event : decided->events) {
-    for (const json::Member& part : json::members(event.data)) {
-      if (part.name != "set" && part.name != "entry") continue;
-      const std::string_view fields = part.value;
-      if (json::find(fields, "sessionFile"))
-        return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
-      if (event.envelope.type == journal::EventType::message_appended) break;  // what was said follows: it may be long
-    }
-  }
+  if (std::ranges::any_of(decided->events, [](const decide::Change& event) { return sets(event, "sessionFile"); }))
+    return fail(Code::forbidden, "a token with a key prefix or channel may not name a sessionFile");
   if (!principal.channel.empty()) TRY(check_answered(principal, state, decided->events));
   return decided;
 }

@@ -15,14 +15,13 @@
 #include "store/json/raw_json.hpp"
 #include "store/limits.hpp"
 #include "store/names.hpp"
-#include "store/number.hpp"
 #include "store/try.hpp"
 #include "transcripts/sums.hpp"
 
 namespace sessiond::decide {
 namespace {
 
-// Tells whether a stored line has the same content as a new entry with its id, apart from what the daemon filled in.
+// Returns whether a stored line has the same content as a new entry with its id, apart from what the daemon filled in.
 bool same_content(std::string_view line, const transcripts::NewEntry& entry) {
   if (json::string_at(line, "type").value_or("") != entry.type) return false;
   if (entry.type == "message") {
@@ -96,9 +95,9 @@ class EntryAppender {
     builder_.out.events.reserve(builder_.out.events.size() + most);
     builder_.out.line_positions.reserve(builder_.out.line_positions.size() + most);
     for (std::size_t i = 0; i < request_.entries.size(); ++i) {
-      delivery_ = i < request_.deliveries.size() ? request_.deliveries[i] : std::string_view();
+      offer_ = i < request_.deliveries.size() && request_.deliveries[i] ? &*request_.deliveries[i] : nullptr;
       TRY(append(request_.entries[i]));
-      delivery_ = {};
+      offer_ = nullptr;
       TRY(note_own_word(request_.entries[i]));
       warn_of_loop();
     }
@@ -174,7 +173,7 @@ class EntryAppender {
     return {};
   }
 
-  // Tells whether the transcript has the entry already. entry_id_conflict if it has another entry with that id.
+  // Returns whether the transcript has the entry already. entry_id_conflict if it has another entry with that id.
   Result<bool> duplicate(const transcripts::NewEntry& entry) {
     const auto line = fetched_.find(entry.id);
     if (entry.id.empty() || line == fetched_.end()) return false;
@@ -381,71 +380,53 @@ class EntryAppender {
   }
 
   void emit(const transcripts::NewEntry& entry, const std::string& id, const context::Entry& read,
-            const transcripts::Written& written) {
+            transcripts::Written& written) {
     if (request_.to_stream)
       return builder_.emit(journal::EventType::message_appended, session_,
-                           R"({"set":{},"message":)" + written.message + "}", request_.topic, json::Edit());
-    json::Edit edit;
-    edit.set.reserve(11);
-    const auto set = [&edit](std::string_view name, std::int64_t number) {
-      edit.set.push_back({std::string(name), store::decimal(number)});
-    };
-    set("updatedAt", moved_to(session_, builder_.context().now));
+                           MessageAppended{.message = std::move(written.message)}, request_.topic);
+    CountedEdit edit;
+    edit.counted.set(Counter::updated_at, moved_to(session_, builder_.context().now));
     // Only messages of people count. If the clock was set back, the time goes back, too.
-    if (read.person) set("lastInteractionAt", builder_.context().now);
-    const auto count = [&set](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t more) {
+    if (read.person) edit.counted.set(Counter::last_interaction_at, builder_.context().now);
+    const auto count = [&edit](Counter name, std::optional<std::int64_t>& counter, std::int64_t more) {
       counter = policy::add_counted(counter.value_or(0), more);
-      set(name, *counter);
+      edit.counted.set(name, *counter);
     };
-    if (context::is_message(entry.type, read)) count("messageCount", counters_.message_count, 1);
-    count("entryCount", counters_.entry_count, 1);
+    if (context::is_message(entry.type, read)) count(Counter::message_count, counters_.message_count, 1);
+    count(Counter::entry_count, counters_.entry_count, 1);
     if (read.usage && !entry.usage.empty()) {
       count_usage(counters_, *read.usage, {.shared = builder_.context().rules->shared, .is_context = is_own()}, edit);
       if (const std::int64_t cost = policy::cost_of(entry.usage); cost > 0)
-        count("costMicrocents", counters_.cost_microcents, cost);
+        count(Counter::cost_microcents, counters_.cost_microcents, cost);
     } else if (builder_.context().rules->shared && counters_.usage_totals && !counters_.tokens_fresh) {
       mark_stale(counters_, true, edit);  // totalTokens is a sum, of the time when the store was not shared
     }
     if (entry.type == "compaction") {
-      count("compactionCount", counters_.compaction_count, 1);
+      count(Counter::compaction_count, counters_.compaction_count, 1);
       if (is_own()) mark_stale(counters_, builder_.context().rules->shared, edit);
     }
     if (context::tells_model(read)) {
       window_.reset();  // it may be another model's now
-      if (context::is_name(read.provider)) edit.set.push_back({"modelProvider", std::string(read.provider)});
-      edit.set.push_back({"model", std::string(read.model)});
+      if (context::is_name(read.provider)) edit.rest.put("modelProvider", std::string(read.provider));
+      edit.rest.put("model", std::string(read.model));
     }
-    if (read.person && !transcripts::is_hint(entry)) note_first(read.content, id, edit);
-    note_needs(entry, edit);
-    std::string data = "{\"set\":";
-    data.reserve(written.message.size() + request_.event_extra.size() + 256);
-    json::ObjectWriter members(data);
-    for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
-    members.close();
-    if (!edit.unset.empty()) data.append(",\"unset\":").append(json::array_of(edit.unset));
-    bool says_for_run = false;
+    if (read.person && !transcripts::is_hint(entry)) note_first(read.content, id, edit.rest);
+    note_needs(entry, edit.rest);
+    MessageAppended told = request_.told;
     if (const RunHold* run = builder_.context().run; run != nullptr && !request_.by_daemon) {
-      data.append(",\"runId\":").append(json::quote(run->run_id));
-      says_for_run = entry.role == "assistant";
-      if (says_for_run) data.append(",\"saidByRun\":true");
+      told.run_id = run->run_id;
+      told.said_by_run = entry.role == "assistant";
     }
-    const Context& context = builder_.context();
-    if (read.person) data.append(client_members(context));
-    data.append(request_.event_extra);
-    const bool delivers = !delivery_.empty() && json::string_at(delivery_, "status") != "denied";
-    if (delivers) data.append(",\"deliver\":true,\"ageCreatedAt\":").append(store::decimal(builder_.context().age_now));
-    if (!delivery_.empty()) data.append(",\"delivery\":").append(delivery_);
-    data.append(",\"message\":").append(written.message).append("}");
-    const std::string channel = delivers ? json::string_at(delivery_, "channel").value_or("") : "";
-    std::string about = builder_.about_channel;
-    if (delivers) builder_.about_channel = channel;
-    builder_.emit(journal::EventType::message_appended, session_, data, request_.topic, std::move(edit));
-    builder_.about_channel = std::move(about);
-    if (read.person) builder_.out.events.back().envelope.client_list = client_list_of(context);
-    builder_.out.events.back().envelope.said_by_run = says_for_run;
-    if (!delivers) return;
-    builder_.out.events.back().envelope.delivers = true;
-    builder_.out.events.back().envelope.delivery_channel = channel;
+    if (read.person) told.used = client_of(builder_.context());
+    if (offer_ != nullptr) {
+      told.offer = *offer_;
+      told.delivers = offer_->status != DeliveryOffer::Status::denied;
+      if (told.delivers) told.age_created_at = builder_.context().age_now;
+    }
+    told.counted = edit.counted;
+    told.message = std::move(written.message);
+    builder_.emit(journal::EventType::message_appended, session_, std::move(told), request_.topic,
+                  std::move(edit.rest));
   }
 
   // Keeps the beginning of the session's first message of a person. Of a session that had messages before there was
@@ -478,9 +459,9 @@ class EntryAppender {
     if (now == needs_) return;
     needs_ = std::move(now);
     if (needs_.empty())
-      edit.unset.emplace_back("needs");
+      edit.remove("needs");
     else
-      edit.set.push_back({"needs", needs_});
+      edit.put("needs", needs_);
   }
 
   // Notes where a line goes: behind all others. `position` has only what is said of the line itself.
@@ -491,7 +472,7 @@ class EntryAppender {
   Counters counters_;  // the session's, with the entries so far
   AppendResult done_;
   TranscriptEnd end_;
-  std::string_view delivery_{};  // of the entry that is being appended, as AppendRequest::deliveries
+  const DeliveryOffer* offer_ = nullptr;  // of the entry that is being appended; null: it is not delivered
   bool known_ = false;
   bool topic_is_new_ = false;
   bool has_seqs_ = false;                  // first_seq and last_seq are set

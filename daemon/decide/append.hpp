@@ -25,9 +25,9 @@ struct AppendRequest {
   const Run* run = nullptr;                     // whose runner ends it with the entries; null: context.run says it
   bool is_too_long = false;                     // a model has just refused the conversation
   bool to_stream = false;                       // the topic is that of a stream: nothing is counted in the session
-  // By entry: the member `delivery` of its event, a raw object; empty: it is not delivered (delivery_steps.hpp).
-  std::vector<std::string> deliveries{};
-  std::string event_extra{};  // further members of each event's data, raw: ,"deliver":true…
+  // By entry: where it goes. Nothing: it is not delivered (delivery_steps.hpp).
+  std::vector<std::optional<DeliveryOffer>> deliveries{};
+  MessageAppended told{};  // what each event says beside its entry: run_id, media_urls, to, mirrored, word
 };
 
 struct AppendResult {

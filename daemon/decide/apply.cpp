@@ -23,10 +23,12 @@ bool keeps_rev(journal::EventType type) {
          type == EventType::run_finished || type == EventType::run_progress || type == EventType::step_started;
 }
 
-// Tells whether the entry already contains the event.
-bool already_there(const Session& session, const journal::Event& event, const json::Edit& edit) {
+// Returns whether the entry already contains the event.
+bool already_there(const Session& session, const Change& event, const json::Edit& edit) {
   if (session.rev > event.envelope.seq) return true;  // the entry is newer
   if (!keeps_rev(event.envelope.type) && session.rev != 0) return session.rev >= event.envelope.seq;
+  if (const auto* said = event.as<MessageAppended>())
+    if (const auto updated_at = said->counted.number(Counter::updated_at)) return session.updated_at > *updated_at;
   for (const auto& member : edit.set) {
     if (member.name == "updatedAt") return session.updated_at > json::as_int(member.value).value_or(0);
   }
@@ -100,14 +102,17 @@ void change(AgentState& state, const Change& event, Replay replay, Session* edit
     session->last_seq = event.envelope.seq;
     return mark_dirty(state, event, session->key());
   }
-  const json::Edit read = event.edit ? json::Edit{} : json::read_edit(event.data);
-  const json::Edit& edit = event.edit ? *event.edit : read;
+  json::Edit held;
+  const json::Edit& edit = edit_of(event, held);
   if (replay == Replay::yes && already_there(*session, event, edit)) return;
-  if (edit.empty()) return;
+  const auto* said = event.as<MessageAppended>();
+  const bool counts = said != nullptr && !said->counted.empty();
+  if (edit.empty() && !counts) return;
+  if (counts) state.count(*session, said->counted);
   // An event that names the rev itself gives no new one.
   const auto is_rev = [](const json::Edit::Set& member) { return member.name == "rev"; };
   if (keeps_rev(event.envelope.type) || std::ranges::any_of(edit.set, is_rev)) {
-    state.edit(*session, edit);
+    if (!edit.empty()) state.edit(*session, edit);
   } else {
     json::Edit with_rev = edit;
     with_rev.put_int("rev", static_cast<std::int64_t>(event.envelope.seq));

@@ -77,7 +77,7 @@ class ApprovalList {
   // Adds an approval, or replaces the one that has its id.
   void put(Approval approval);
 
-  // So that FieldWriter and FieldReader can take it as a list. push_back() replaces and drops as put() does.
+  // A FieldWriter and a FieldReader use it as a list of records. push_back() is put().
   using value_type = Approval;
   bool empty() const { return all_.empty(); }
   auto begin() const { return all_.begin(); }

@@ -193,32 +193,28 @@ class TranscriptContinuer {
   }
 
   void emit(const ImportedLine& line, const std::string& message) {
-    json::Edit edit;
+    CountedEdit edit;
     const std::int64_t at = std::min(line.time.value_or(0), builder_.context().now);
-    const auto later = [&](std::string_view name, std::int64_t& time) {
+    const auto later = [&](Counter name, std::int64_t& time) {
       time = std::max(time, at);
-      edit.put_int(std::string(name), time);
+      edit.counted.set(name, time);
     };
-    later("updatedAt", updated_at_);
-    if (line.person) later("lastInteractionAt", last_interaction_at_);
-    const auto count = [&edit](std::string_view name, std::optional<std::int64_t>& counter) {
+    later(Counter::updated_at, updated_at_);
+    if (line.person) later(Counter::last_interaction_at, last_interaction_at_);
+    const auto count = [&edit](Counter name, std::optional<std::int64_t>& counter) {
       counter = policy::add_counted(counter.value_or(0), 1);
-      edit.put_int(std::string(name), *counter);
+      edit.counted.set(name, *counter);
     };
     if (!command_.topic || !store::is_stream_topic(*command_.topic)) {
-      if (line.message) count("messageCount", counters_.message_count);
-      count("entryCount", counters_.entry_count);
+      if (line.message) count(Counter::message_count, counters_.message_count);
+      count(Counter::entry_count, counters_.entry_count);
     }
     if (line.usage && command_.counts_usage) {
       count_usage(counters_, *line.usage, {.shared = shared_, .is_context = is_own_}, edit);
     }
     if (line.compaction && is_own_) mark_stale(counters_, shared_, edit);
-    std::string data = "{\"set\":";
-    json::ObjectWriter members(data);
-    for (const json::Edit::Set& member : edit.set) members.raw(member.name, member.value);
-    members.close();
-    data.append(",\"message\":").append(message).append("}");
-    builder_.emit(journal::EventType::message_appended, session_, data, command_.topic, std::move(edit));
+    builder_.emit(journal::EventType::message_appended, session_,
+                  MessageAppended{.counted = edit.counted, .message = message}, command_.topic, std::move(edit.rest));
   }
 
   DecisionBuilder& builder_;

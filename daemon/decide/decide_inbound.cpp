@@ -296,14 +296,12 @@ class InboundDecision {
   Result<Decision> answer(Session& session) {
     const bool fresh = created_ || !reset_reason_.empty();
     std::optional<AppendResult> appended;
-    AppendRequest append{.topic = command_.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
+    AppendRequest append{.topic = command_.topic};
     const std::string send = send_to(&session);
     if (has_message_) {
       append.needs_answer = activate_;
-      TRY(auto word, persons_word(session, fresh));
+      TRY(note_persons_word(session, fresh, append));
       if (builder_.out.need) return std::move(builder_.out);
-      append.event_extra = std::move(word.extra);
-      if (!append.event_extra.empty()) append.needs_after = std::move(word.needs);
       append.entries.push_back(*words_->entry);
       first_event_ = builder_.out.events.size();
       builder_.about_channel = route_.channel;
@@ -363,8 +361,8 @@ class InboundDecision {
 
   // The owner of the agent's account has typed the message by hand. If a person speaks in place of the agent, that
   // person has said it. If nobody does and takeover.fromMeMs is set, the owner takes over.
-  Result<WordEvent> persons_word(Session& session, bool fresh) {
-    if (!command_.from_me || command_.activate.value_or(false)) return WordEvent{};
+  Result<void> note_persons_word(Session& session, bool fresh, AppendRequest& append) {
+    if (!command_.from_me || command_.activate.value_or(false)) return {};
     const std::int64_t from_me_ms = context_.rules->runs.takeover_from_me_ms;
     std::optional<Takeover> takeover;
     if (takeover_ != nullptr) {
@@ -373,11 +371,10 @@ class InboundDecision {
       const std::string name = command_.from.shown_name().empty() ? "the account's owner" : command_.from.shown_name();
       TRY(takeover,
           take_over(builder_, session, {.name = name, .for_ms = from_me_ms, .by_hand = true, .fresh = fresh}));
-      if (builder_.out.need) return WordEvent{};
+      if (builder_.out.need) return {};
     }
-    if (!takeover) return WordEvent{};
-    return say_as_person(builder_, session, *takeover,
-                         {.topic = command_.topic, .reply_to = reply_to(), .fresh = fresh});
+    if (takeover) say_as_person(builder_, session, *takeover, {.reply_to = reply_to(), .fresh = fresh}, append);
+    return {};
   }
 
   // The message was edited before it came.
@@ -400,14 +397,12 @@ class InboundDecision {
     const auto event =
         std::ranges::find(events.begin() + static_cast<std::ptrdiff_t>(first_event_), events.end(),
                           journal::EventType::message_appended, [](const auto& each) { return each.envelope.type; });
-    json::ObjectWriter writer;
-    writer.boolean("activate", activate_);
-    writer.boolean("systemIntro", intro_);
-    writer.boolean("mentioned", command_.mentioned);
-    writer.raw("send", send);
-    writer.raw("run", run);
-    if (is_held_) writer.raw("held", held_by_takeover);
-    journal::add_to_data(*event, "inbound", writer.text());
+    std::get<MessageAppended>(*event->payload).inbound = {.activate = activate_,
+                                                          .system_intro = intro_,
+                                                          .mentioned = command_.mentioned,
+                                                          .send = std::string(send),
+                                                          .run = std::string(run),
+                                                          .held = is_held_ ? std::string(held_by_takeover) : ""};
   }
 
   std::string reply_to() const {

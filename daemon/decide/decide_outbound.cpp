@@ -52,8 +52,7 @@ void add_deliveries(std::string& body, const AppendRequest& append, const Append
     body.append(",\"deliveries\":").append(deliveries_json(append.deliveries, appended.ids)).append("}");
     return;
   }
-  const std::string& delivery = append.deliveries.front();
-  body.append(",\"delivery\":").append(delivery.empty() ? "null" : delivery).append("}");
+  body.append(",\"delivery\":").append(delivery_json(append.deliveries)).append("}");
 }
 
 // Returns whether a person says it in place of the agent. With mirrorOnly another program has sent it, and this does
@@ -177,21 +176,16 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   TRY(const auto person, person_of(builder, session, command));
   if (builder.out.need) return std::move(builder.out);
 
-  AppendRequest append{.topic = command.topic, .entries = {}, .expected_seq = {}, .event_extra = {}};
+  AppendRequest append{.topic = command.topic};
   append.entries.push_back(command.entry ? *command.entry : entry_of(command));
   if (person) sign(append.entries.front(), person->name);
-  std::string& extra = append.event_extra;
   if (!command.mirror_only) append.deliveries = {plan_delivery(builder, session, plan, command.deliver)};
-  if (!command.media_urls.empty()) extra += ",\"mediaUrls\":" + json::array_of(command.media_urls);
-  if (!command.deliver.to.empty()) extra += ",\"to\":" + json::quote(command.deliver.to);
-  if (command.mirror_only && context.run != nullptr) extra += R"(,"mirrored":true)";
-  if (person) {
-    WordEvent word =
-        say_as_person(builder, session, *person,
-                      {.topic = command.topic, .reply_to = reply_to_of(plan.address), .seen_seq = command.seen_seq});
-    extra += word.extra;
-    append.needs_after = std::move(word.needs);
-  }
+  append.told.media_urls = command.media_urls;
+  append.told.to = command.deliver.to;
+  append.told.mirrored = command.mirror_only && context.run != nullptr;
+  if (person)
+    say_as_person(builder, session, *person, {.reply_to = reply_to_of(plan.address), .seen_seq = command.seen_seq},
+                  append);
   TRY(auto appended, append_entries(builder, session, append, lines, false));
   if (builder.out.need) return std::move(builder.out);
   if (person && appended.duplicates != 0) builder.out = {};  // it was said before: nothing comes of it
@@ -204,8 +198,7 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   writer.string("messageId", appended.ids.front());
   writer.raw("send", policy::to_json(plan.send));
   writer.boolean("deliver", !command.mirror_only);
-  const bool has_delivery = !append.deliveries.empty() && !append.deliveries.front().empty();
-  writer.raw("delivery", has_delivery ? append.deliveries.front() : "null");
+  writer.raw("delivery", delivery_json(append.deliveries));
   writer.string("asOf", builder.as_of());
   writer.close();
   return std::move(builder.out);

@@ -25,9 +25,7 @@ Result<Decision> decide(const AgentState& state, const ResumeSession& command, c
   DecisionBuilder builder(state, context);
   TRY(const auto there, resolve_open(state, command.target));
   if (there->session_id != command.session_id) return fail(Code::session_busy, "the session was reset; try again");
-  const std::string data = client_members(context);
-  builder.emit(journal::EventType::session_resumed, *there, "{" + (data.empty() ? data : data.substr(1)) + "}");
-  builder.out.events.back().envelope.client_list = client_list_of(context);
+  builder.emit(journal::EventType::session_resumed, *there, SessionResumed{client_of(context)});
   const std::string text =
       policy::resume_text({.name = there->name.empty() ? there->session_id : there->name,
                            .created = transcripts::iso_time(there->created_at),

@@ -68,15 +68,8 @@ std::string IdSource::timestamp_id(std::int64_t now) {
   return fmt::format("{}-{:04x}", stamp, end);
 }
 
-std::string client_list_of(const Context& context) {
-  if (context.client.empty()) return {};
-  return journal::client_list(context.sight.whole_agent ? "" : context.actor, context.client);
-}
-
-std::string client_members(const Context& context) {
-  if (context.client.empty()) return {};
-  return fmt::format(R"(,"client":{}{})", json::quote(context.client),
-                     context.sight.whole_agent ? "" : ",\"ownClient\":true");
+ClientUse client_of(const Context& context) {
+  return {.client = std::string(context.client), .is_own = !context.client.empty() && !context.sight.whole_agent};
 }
 
 const TranscriptEnd* DecisionBuilder::transcript_end(const std::string& file) const {
@@ -90,7 +83,7 @@ std::string DecisionBuilder::as_of() const {
   return std::string(context_.epoch).append("-").append(store::decimal(last));
 }
 
-void DecisionBuilder::emit(journal::Envelope&& envelope, std::string_view data) {
+Change& DecisionBuilder::begin(journal::Envelope&& envelope) {
   envelope.seq = next_seq();
   envelope.time = context_.now;
   envelope.agent = state_.id();
@@ -98,38 +91,52 @@ void DecisionBuilder::emit(journal::Envelope&& envelope, std::string_view data) 
   envelope.source = context_.source;
   Change& change = out.events.emplace_back();
   change.envelope = std::move(envelope);
-  journal::write_event(change, data);
+  return change;
+}
+
+void DecisionBuilder::emit(journal::Envelope&& envelope, std::string_view data) {
+  journal::write_event(begin(std::move(envelope)), data.size(), [data](std::string& json) { json += data; });
 }
 
 void DecisionBuilder::emit(journal::Envelope&& envelope, Payload payload) {
-  const std::string data = data_of(payload);
-  emit(std::move(envelope), data);
-  out.events.back().payload = std::make_shared<const Payload>(std::move(payload));
+  Change& change = begin(std::move(envelope));
+  change.payload = std::make_shared<Payload>(std::move(payload));
+  change.edit.emplace();
+}
+
+journal::Envelope DecisionBuilder::envelope_about(const Session& session, journal::EventType type,
+                                                  std::string_view channel,
+                                                  const std::optional<std::string>& topic) const {
+  using enum journal::EventType;
+  const bool told =
+      !session.channels.empty() && !channel.empty() &&
+      (type == message_appended || type == message_edited || type == message_deleted || type == message_reacted);
+  return {.type = type,
+          .key = session.key(),
+          .session_id = session.session_id,
+          .channel = told ? std::string(channel) : session.channel,
+          .channels = told ? "" : session.channels,
+          .chat_type = session.chat_type,
+          .lineage = context_.lineage != nullptr ? context_.lineage->of(state_, session) : "",
+          .topic = topic};
 }
 
 void DecisionBuilder::emit(journal::EventType type, const Session& session, std::string_view data,
                            const std::optional<std::string>& topic, std::optional<json::Edit> edit) {
-  using enum journal::EventType;
-  const bool told =
-      !session.channels.empty() && !about_channel.empty() &&
-      (type == message_appended || type == message_edited || type == message_deleted || type == message_reacted);
-  emit({.type = type,
-        .key = session.key(),
-        .session_id = session.session_id,
-        .channel = told ? about_channel : session.channel,
-        .channels = told ? "" : session.channels,
-        .chat_type = session.chat_type,
-        .lineage = context_.lineage != nullptr ? context_.lineage->of(state_, session) : "",
-        .topic = topic},
-       data);
+  emit(envelope_about(session, type, about_channel, topic), data);
   out.events.back().edit = std::move(edit);
 }
 
 void DecisionBuilder::emit(journal::EventType type, const Session& session, Payload payload,
                            const std::optional<std::string>& topic, json::Edit edit) {
-  const std::string data = data_of(payload, edit);
-  emit(type, session, data, topic, edit.empty() ? std::nullopt : std::optional(std::move(edit)));
-  out.events.back().payload = std::make_shared<const Payload>(std::move(payload));
+  const auto* message = std::get_if<MessageAppended>(&payload);
+  const bool delivers = message != nullptr && message->delivers && message->offer;
+  const std::string to = delivers ? message->offer->channel.value_or("") : "";
+  journal::Envelope envelope = envelope_about(session, type, delivers ? to : about_channel, topic);
+  envelope.delivers = delivers;
+  envelope.delivery_channel = to;
+  emit(std::move(envelope), std::move(payload));
+  out.events.back().edit = std::move(edit);
 }
 
 void DecisionBuilder::edit_with_rev(Session& session, json::Edit edit) const {

@@ -136,10 +136,8 @@ struct Context {
   std::string_view as_of{};      // the position that the answer names; empty: that of the decision's last event
 };
 
-// The list of the requester's client (journal::client_list), and the members of an event that name it: ,"client":….
-// Empty without a client.
-std::string client_list_of(const Context& context);
-std::string client_members(const Context& context);
+// The requester's client, as its events name it.
+ClientUse client_of(const Context& context);
 
 // A fact that a decision needs and that is not in memory. The ledger fetches it and decides again.
 struct Need {
@@ -217,14 +215,16 @@ class DecisionBuilder {
   const TranscriptEnd* transcript_end(const std::string& file) const;
   std::string as_of() const;  // <epoch>-<last seq of this decision, or of the state if it has no event>
 
-  // Adds an event. Its seq, time, agent and source are those of this decision, and its actor if it names none.
+  // Adds an event. Its seq, time, agent and source are those of this decision, and its actor if it names none. The
+  // bytes of one with a record are made when it is committed (encode).
   void emit(journal::Envelope&& envelope, std::string_view data);
   void emit(journal::Envelope&& envelope, Payload payload);
   // Adds an event about a session, with the channel, chat type and session id of `session`. `edit`: what `data` sets
   // and unsets, where it is at hand.
   void emit(journal::EventType type, const Session& session, std::string_view data,
             const std::optional<std::string>& topic = {}, std::optional<json::Edit> edit = {});
-  // Adds an event that says this and sets `edit` in the session's entry.
+  // Adds an event that says this and sets `edit` in the session's entry. One of a message that is delivered is about the
+  // channel that it goes to.
   void emit(journal::EventType type, const Session& session, Payload payload,
             const std::optional<std::string>& topic = {}, json::Edit edit = {});
   // Edits `session`, a copy of the stored one, and adds session.updated (or `type`). `more` are raw members that come
@@ -239,6 +239,10 @@ class DecisionBuilder {
   std::string about_channel{};
 
  private:
+  Change& begin(journal::Envelope&& envelope);
+  // `channel`: as about_channel.
+  journal::Envelope envelope_about(const Session& session, journal::EventType type, std::string_view channel,
+                                   const std::optional<std::string>& topic) const;
   void edit_with_rev(Session& session, json::Edit edit) const;  // the rev that the next event gives it
 
   const AgentState& state_;

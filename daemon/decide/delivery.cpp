@@ -15,7 +15,7 @@ constexpr auto status_names = std::to_array<std::string_view>({"pending", "lease
 constexpr std::array<std::string_view, 3> content_members{"text", "content", "mediaUrls"};
 
 // A message's content as a bridge is given it: its text, and the parts if there are others than text to send.
-// `media_note`: the last part only status_names the media, which the delivery has as mediaUrls.
+// `media_note`: the last part only names the media, which the delivery has as mediaUrls.
 struct Sendable {
   std::string text{};
   std::string content{};  // raw JSON array; empty: the text is all
@@ -138,37 +138,41 @@ std::string message_name(std::string_view session_id, const std::optional<std::s
          "]";
 }
 
-std::optional<Delivery> made_delivery(const journal::Event& event) {
-  const json::Index about(journal::delivery_of(event));
-  Delivery delivery{.id = about.string_at("deliveryId").value_or(""), .key = event.envelope.key};
-  if (delivery.id.empty()) return {};
-  const json::Index data(event.data);
-  const std::string_view message = data.find("message").value_or("{}");
-  const auto raw = [&about](std::string_view member) { return std::string(about.find(member).value_or("null")); };
-  delivery.channel = about.string_at("channel").value_or("");
-  delivery.account_id = about.string_at("accountId").value_or("");
-  delivery.conversation = "[" + raw("channel") + "," + raw("accountId") + "," + raw("to") + "," + raw("threadId") + "]";
-  delivery.message =
-      message_name(event.envelope.session_id, event.envelope.topic, json::string_at(message, "id").value_or(""));
-  delivery.order = event.envelope.seq;
-  delivery.created_at = event.envelope.time;
-  delivery.age_created_at = json::as_int(data.find("ageCreatedAt").value_or("null")).value_or(0);
-  const auto noted_media = data.find("mediaUrls");
-  const Sendable sendable = sendable_of(json::find(message, "content").value_or("\"\""), noted_media.has_value());
+std::optional<Delivery> made_delivery(const journal::Envelope& about, const MessageAppended& said) {
+  if (!said.delivers || !said.offer || said.offer->id.empty()) return {};
+  const DeliveryOffer& offer = *said.offer;
+  const json::Index message(said.message);
+  const auto raw = [](const std::optional<std::string>& text) { return text ? json::quote(*text) : "null"; };
+  const std::string thread_id = offer.thread_id.empty() ? "null" : offer.thread_id;
+  Delivery delivery{
+      .id = offer.id,
+      .key = about.key,
+      .channel = offer.channel.value_or(""),
+      .account_id = offer.account_id.value_or(""),
+      .conversation =
+          "[" + raw(offer.channel) + "," + raw(offer.account_id) + "," + raw(offer.to) + "," + thread_id + "]",
+      .message = message_name(about.session_id, about.topic, message.string_at("id").value_or("")),
+      .order = about.seq,
+      .created_at = about.time,
+      .age_created_at = said.age_created_at.value_or(0)};
+  const Sendable sendable = sendable_of(message.find("content").value_or("\"\""), !said.media_urls.empty());
   json::ObjectWriter out;
   out.string("deliveryId", delivery.id);
-  out.string("agent", event.envelope.agent);
+  out.string("agent", about.agent);
   out.string("key", delivery.key);
-  out.string("sessionId", event.envelope.session_id);
-  put_raw(out, "seq", json::find(message, "seq").value_or(""));
-  out.string_or_null("topic", event.envelope.topic);
-  put_raw(out, "messageId", json::find(message, "id").value_or(""));
-  if (const auto run = data.string_at("runId")) out.string("runId", *run);
-  for (const std::string_view member : {"channel", "to", "accountId", "threadId"})
-    put_raw(out, member, about.find(member).value_or(""));
+  out.string("sessionId", about.session_id);
+  put_raw(out, "seq", message.find("seq").value_or(""));
+  out.string_or_null("topic", about.topic);
+  put_raw(out, "messageId", message.find("id").value_or(""));
+  if (!said.run_id.empty()) out.string("runId", said.run_id);
+  out.string_or_null("channel", offer.channel);
+  out.string_or_null("to", offer.to);
+  out.string_or_null("accountId", offer.account_id);
+  out.raw("threadId", thread_id);
   if (!sendable.text.empty()) out.string("text", sendable.text);
   if (!sendable.content.empty()) out.raw("content", sendable.content);
-  if (const auto media = noted_media ? noted_media : about.find("mediaUrls")) out.raw("mediaUrls", *media);
+  const std::vector<std::string>& media_urls = said.media_urls.empty() ? offer.media_urls : said.media_urls;
+  if (!media_urls.empty()) out.strings("mediaUrls", media_urls);
   out.integer("createdAt", delivery.created_at);
   const std::string object = out.text();
   delivery.fixed = object.substr(1, object.size() - 2);

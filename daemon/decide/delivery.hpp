@@ -63,7 +63,7 @@ std::string message_name(std::string_view session_id, const std::optional<std::s
                          std::string_view message_id);
 
 // Makes the delivery of a message.appended; nothing if the event makes none.
-std::optional<Delivery> made_delivery(const journal::Event& event);
+std::optional<Delivery> made_delivery(const journal::Envelope& about, const MessageAppended& said);
 
 // Applies an event to the delivery that it is about.
 void change_by(Delivery& delivery, const journal::Envelope& about, const DeliveryTold& told);

@@ -167,9 +167,8 @@ void DeliveryBook::apply(const Change& event) {
   using journal::EventType;
   const journal::Envelope& about = event.envelope;
   if (about.seq <= seq_) return;
-  if (about.type == EventType::message_appended) {
-    if (!about.delivers) return;
-    auto made = made_delivery(event);
+  if (const auto* said = event.as<MessageAppended>()) {
+    auto made = made_delivery(about, *said);
     if (!made) return;
     put(std::move(*made));
   } else if (const auto* told = event.as<DeliveryTold>()) {

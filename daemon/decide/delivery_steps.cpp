@@ -53,29 +53,31 @@ SendPlan plan_send(const DecisionBuilder& builder, const Session& session, std::
   return plan;
 }
 
-std::string plan_delivery(DecisionBuilder& builder, const Session& session, const SendPlan& plan, const DeliverTo& to) {
+DeliveryOffer plan_delivery(DecisionBuilder& builder, const Session& session, const SendPlan& plan,
+                            const DeliverTo& to) {
+  using enum DeliveryOffer::Status;
   const Context& context = builder.context();
   const delivery::Delivery& address = plan.address;
   const std::string channel = address.channel.value_or("");
-  const bool denied = plan.send.action == policy::SendAction::deny;
-  const bool kept =
-      !denied && context.durable && !channel.empty() && context.orders.adoptions != nullptr &&
+  const bool is_denied = plan.send.action == policy::SendAction::deny;
+  const bool is_kept =
+      !is_denied && context.durable && !channel.empty() && context.orders.adoptions != nullptr &&
       context.orders.adoptions->covers(builder.state().id(), session.key(), channel, address.account_id.value_or(""));
-  json::ObjectWriter out;
-  if (kept) out.string("deliveryId", context.ids->entry_id() + delivery_id_ending(builder.state().id()));
-  out.string_or_null("channel", address.channel);
-  out.string_or_null("to", address.to);
-  out.string_or_null("accountId", address.account_id);
-  out.raw("threadId", address.thread_id.value_or("null"));
-  out.string("status", kept ? "pending" : denied ? "denied" : "event");
-  if (denied) out.raw("rule", plan.send.rule ? std::to_string(*plan.send.rule) : "null");
-  if (!to.media_urls.empty()) out.raw("mediaUrls", json::array_of(to.media_urls));
-  return out.text();
+  DeliveryOffer offer{.channel = address.channel,
+                      .to = address.to,
+                      .account_id = address.account_id,
+                      .thread_id = address.thread_id.value_or(""),
+                      .status = is_kept ? pending : is_denied ? denied : event,
+                      .media_urls = to.media_urls};
+  if (is_kept) offer.id = context.ids->entry_id() + delivery_id_ending(builder.state().id());
+  if (is_denied) offer.rule = plan.send.rule ? std::to_string(*plan.send.rule) : "null";
+  return offer;
 }
 
-std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                                         const DeliverTo& to, const std::vector<transcripts::NewEntry>& entries) {
-  std::vector<std::string> deliveries(entries.size());
+std::vector<std::optional<DeliveryOffer>> plan_deliveries(DecisionBuilder& builder, const Session& session,
+                                                          std::string_view reply_to, const DeliverTo& to,
+                                                          const std::vector<transcripts::NewEntry>& entries) {
+  std::vector<std::optional<DeliveryOffer>> deliveries(entries.size());
   const SendPlan plan = plan_send(builder, session, reply_to, to);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const bool says = entries[i].role == "assistant" && !transcripts::said_in(entries[i]).empty();
@@ -89,28 +91,33 @@ void find_deliveries_made_before(const AgentState& state, const Session& session
   const std::set<std::string_view> again(appended.again.begin(), appended.again.end());
   for (std::size_t i = 0; i < append.deliveries.size(); ++i) {
     const std::string& id = appended.ids.at(i);
-    if (append.deliveries[i].empty() || !again.contains(id)) continue;
-    append.deliveries[i].clear();
+    if (!append.deliveries[i] || !again.contains(id)) continue;
+    append.deliveries[i].reset();
     const Delivery* delivery = state.deliveries.find_of_message(message_name(session.session_id, append.topic, id));
     if (delivery == nullptr || delivery->key != session.key()) continue;
-    const std::string object = delivery_json(*delivery);
-    const json::Index members(object);
-    json::ObjectWriter out;
-    for (const std::string_view name : {"deliveryId", "channel", "to", "accountId", "threadId", "status"})
-      out.raw(name, members.find(name).value_or("null"));
-    append.deliveries[i] = out.text();
+    auto made = json::from_json<DeliveryOffer>(delivery_json(*delivery));
+    made.media_urls.clear();
+    append.deliveries[i] = std::move(made);
   }
 }
 
-std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids) {
-  std::string list = "[";
+std::string deliveries_json(const std::vector<std::optional<DeliveryOffer>>& deliveries,
+                            const std::vector<std::string>& ids) {
+  std::string list;
+  json::ArrayWriter array(list);
   for (std::size_t i = 0; i < deliveries.size(); ++i) {
-    if (deliveries[i].empty()) continue;
-    list.append(list.size() > 1 ? "," : "").append(deliveries[i]);
-    list.pop_back();
-    list.append(",\"messageId\":").append(json::quote(ids.at(i))).append("}");
+    if (!deliveries[i]) continue;
+    json::ObjectWriter out(array.next());
+    json::write_fields(out, *deliveries[i]);
+    out.string("messageId", ids.at(i));
+    out.close();
   }
-  return list + "]";
+  array.close();
+  return list;
+}
+
+std::string delivery_json(const std::vector<std::optional<DeliveryOffer>>& deliveries) {
+  return deliveries.empty() || !deliveries.front() ? "null" : json::to_json(*deliveries.front());
 }
 
 void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, DeliveryTold told) {

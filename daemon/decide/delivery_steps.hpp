@@ -21,19 +21,22 @@ struct SendPlan {
 // names, else the session's.
 SendPlan plan_send(const DecisionBuilder& builder, const Session& session, std::string_view reply_to,
                    const DeliverTo& to);
-// Plans the delivery of a message that is about to be appended: the member `delivery` of its event, whose status is
-// pending (it is kept for a bridge to claim), event (no bridge claims there: the event is all), or denied by the send
-// policy.
-std::string plan_delivery(DecisionBuilder& builder, const Session& session, const SendPlan& plan, const DeliverTo& to);
+// Plans the delivery of a message that is about to be appended.
+DeliveryOffer plan_delivery(DecisionBuilder& builder, const Session& session, const SendPlan& plan,
+                            const DeliverTo& to);
 // As AppendRequest::deliveries: plans the delivery of each assistant entry that has text.
-std::vector<std::string> plan_deliveries(DecisionBuilder& builder, const Session& session, std::string_view reply_to,
-                                         const DeliverTo& to, const std::vector<transcripts::NewEntry>& entries);
+std::vector<std::optional<DeliveryOffer>> plan_deliveries(DecisionBuilder& builder, const Session& session,
+                                                          std::string_view reply_to, const DeliverTo& to,
+                                                          const std::vector<transcripts::NewEntry>& entries);
 // A message that was there already gets no second delivery: puts the one that it has in place of the planned one, or
 // nothing.
 void find_deliveries_made_before(const AgentState& state, const Session& session, AppendRequest& append,
                                  const AppendResult& appended);
 // Makes the array that a reply shows of deliveries, each with its messageId.
-std::string deliveries_json(const std::vector<std::string>& deliveries, const std::vector<std::string>& ids);
+std::string deliveries_json(const std::vector<std::optional<DeliveryOffer>>& deliveries,
+                            const std::vector<std::string>& ids);
+// The delivery of a reply's only message, as it is shown; null: there is none.
+std::string delivery_json(const std::vector<std::optional<DeliveryOffer>>& deliveries);
 
 // Emits an event of a delivery. Sets the id and the attempt of `told`.
 void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, DeliveryTold told);

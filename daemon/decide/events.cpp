@@ -1,5 +1,6 @@
 #include "daemon/decide/events.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sessiond::decide {
@@ -7,7 +8,10 @@ namespace {
 
 using journal::EventType;
 
-// What an earlier version told of dropped inputs.
+constexpr auto offer_status_names =
+    std::to_array<std::string_view>({"event", "denied", "pending", "leased", "sent", "failed"});
+
+// Reads dropped inputs from the event of an earlier version.
 void read_old_overflow(std::string_view data, std::vector<DroppedInput>& overflow) {
   const auto texts = json::find(data, "dropped");
   if (!texts) return;
@@ -36,7 +40,22 @@ Payload read_update(std::string_view data) {
   return json::from_json<ShutdownTold>(first->value);
 }
 
-Payload read(const journal::Event& event) {
+// Reads what a message sets: first its counters, and then the rest.
+json::Edit read_edit_of_message(std::string_view data, Counted& counted) {
+  json::Edit edit = json::read_edit(data);
+  edit.set.erase(edit.set.begin(), edit.set.begin() + static_cast<std::ptrdiff_t>(counted.read(edit.set)));
+  return edit;
+}
+
+Payload read_message(std::string_view data, std::optional<json::Edit>& edit) {
+  auto said = json::from_json<MessageAppended>(data);
+  edit = read_edit_of_message(data, said.counted);
+  said.delivers = said.delivers && said.offer;
+  return said;
+}
+
+// Sets `edit` where the record has a part of it.
+Payload read(const journal::Event& event, std::optional<json::Edit>& edit) {
   switch (event.envelope.type) {
     case EventType::run_queued:
     case EventType::run_started:
@@ -71,6 +90,10 @@ Payload read(const journal::Event& event) {
     case EventType::delivery_sent:
     case EventType::delivery_failed:
       return json::from_json<DeliveryTold>(event.data);
+    case EventType::session_resumed:
+      return json::from_json<SessionResumed>(event.data);
+    case EventType::message_appended:
+      return read_message(event.data, edit);
     case EventType::session_updated:
       return read_update(event.data);
     default:
@@ -88,13 +111,54 @@ struct Writer {
   }
 };
 
+// A message says first what it sets, and what it unsets only where there is something.
+void write_edit_of(const MessageAppended& said, json::ObjectWriter& out, const json::Edit& edit) {
+  json::ObjectWriter set(out.value("set"));
+  said.counted.write(set);
+  for (const json::Edit::Set& member : edit.set) set.raw(member.name, member.value);
+  set.close();
+  if (!edit.unset.empty()) out.strings("unset", edit.unset);
+}
+
+void write_data(std::string& data, const Payload& payload, const json::Edit& edit) {
+  json::ObjectWriter out(data);
+  const auto* said = std::get_if<MessageAppended>(&payload);
+  if (said != nullptr) write_edit_of(*said, out, edit);
+  std::visit(Writer{out}, payload);
+  if (said == nullptr && !edit.empty()) json::append_edit(out, edit);
+  out.close();
+}
+
 }  // namespace
 
+std::string_view name(DeliveryOffer::Status status) { return offer_status_names.at(static_cast<std::size_t>(status)); }
+
+std::optional<DeliveryOffer::Status> value_named(std::string_view text, DeliveryOffer::Status /*kind*/) {
+  const auto found = std::ranges::find(offer_status_names, text);
+  if (found == offer_status_names.end()) return {};
+  return static_cast<DeliveryOffer::Status>(found - offer_status_names.begin());
+}
+
 std::string data_of(const Payload& payload, const json::Edit& edit) {
-  json::ObjectWriter out;
-  std::visit(Writer{out}, payload);
-  if (!edit.empty()) json::append_edit(out, edit);
-  return out.text();
+  std::string data;
+  write_data(data, payload, edit);
+  return data;
+}
+
+void encode(Change& change) {
+  if (change.json != nullptr) return;
+  const auto* appended = change.as<MessageAppended>();
+  const json::Edit& edit = *change.edit;
+  journal::write_event(change, appended == nullptr ? 256 : appended->message.size() + 512,
+                       [&](std::string& data) { write_data(data, change.said(), edit); });
+}
+
+const json::Edit& edit_of(const Change& change, json::Edit& held) {
+  if (change.edit) return *change.edit;
+  Counted counted;
+  const bool is_message = change.as<MessageAppended>() != nullptr;
+  held = is_message ? read_edit_of_message(change.data, counted) : json::read_edit(change.data);
+  return held;
 }
 
 const Payload& Change::said() const {
@@ -102,16 +166,23 @@ const Payload& Change::said() const {
   return payload == nullptr ? raw : *payload;
 }
 
+void forget_text(Payload& payload) {
+  if (auto* said = std::get_if<MessageAppended>(&payload)) said->message = {};
+}
+
 Change decode(journal::Event event) {
-  Payload said = read(event);
+  std::optional<json::Edit> edit;
+  Payload said = read(event, edit);
   const bool is_raw = std::holds_alternative<Raw>(said);
-  return {std::move(event), is_raw ? nullptr : std::make_shared<const Payload>(std::move(said))};
+  return {std::move(event), is_raw ? nullptr : std::make_shared<Payload>(std::move(said)), std::move(edit)};
 }
 
 bool reads_back(const Change& change) {
   const Change stored = decode(static_cast<const journal::Event&>(change));
-  return stored.said() == change.said() &&
-         (change.payload == nullptr || data_of(change.said(), json::read_edit(change.data)) == change.data);
+  json::Edit held, stored_held;
+  const json::Edit& edit = edit_of(stored, stored_held);
+  return stored.said() == change.said() && edit == edit_of(change, held) &&
+         (change.payload == nullptr || data_of(stored.said(), edit) == change.data);
 }
 
 }  // namespace sessiond::decide

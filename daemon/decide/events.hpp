@@ -1,7 +1,8 @@
-// What the events of the journal say, as records. A decision makes a Change. Its bytes are made from the record, and
-// recovery reads the record back (decode). Books and leases read the record, not the bytes.
+// Events of the journal as records. A decision makes a Change: an event and its record. The bytes of the event are made
+// from the record when the decision is committed, and recovery reads the record from the bytes again (decode). Books and
+// leases use the record only.
 //
-// The payload of types that have no record here is Raw. They are read from their JSON.
+// An event of a type without a record here has the payload Raw. It is made with its bytes, and read from them.
 #pragma once
 
 #include <array>
@@ -15,6 +16,7 @@
 
 #include "daemon/decide/approval.hpp"
 #include "daemon/decide/run.hpp"
+#include "daemon/decide/session.hpp"
 #include "daemon/decide/takeover.hpp"
 #include "policy/runs/queue.hpp"
 #include "store/journal/event.hpp"
@@ -200,6 +202,109 @@ struct ShutdownTold {
   }
 };
 
+// The requester's program, for LastUsed.
+struct ClientUse {
+  std::string client{};  // the name that it gives itself; empty: none
+  bool is_own = false;   // the name is the actor's own: its token does not see the whole agent
+  friend bool operator==(const ClientUse&, const ClientUse&) = default;
+
+  template <class V, class U>
+  static void describe(V& v, U& use) {
+    v.text_if("client", use.client);
+    v.flag_if("ownClient", use.is_own);
+  }
+};
+
+// session.resumed
+struct SessionResumed {
+  ClientUse used{};
+  friend bool operator==(const SessionResumed&, const SessionResumed&) = default;
+
+  template <class V, class R>
+  static void describe(V& v, R& resumed) {
+    ClientUse::describe(v, resumed.used);
+  }
+};
+
+// Where a message is sent to, and what becomes of it. The sender is told the same.
+struct DeliveryOffer {
+  // event: no bridge claims there, and no delivery is kept. denied: by the send policy. Else those of a kept delivery.
+  enum class Status : std::uint8_t { event, denied, pending, leased, sent, failed };
+  std::string id{};  // of the delivery; empty: none is kept
+  std::optional<std::string> channel{}, to{}, account_id{};
+  std::string thread_id{};  // raw JSON; empty: none
+  Status status = Status::event;
+  std::string rule{};  // raw JSON: the number of the rule that denies it, or null; empty: it is not denied
+  std::vector<std::string> media_urls{};
+  friend bool operator==(const DeliveryOffer&, const DeliveryOffer&) = default;
+
+  template <class V, class O>
+  static void describe(V& v, O& offer) {
+    v.text_if("deliveryId", offer.id);
+    v.text_or_null("channel", offer.channel);
+    v.text_or_null("to", offer.to);
+    v.text_or_null("accountId", offer.account_id);
+    v.raw_or_null("threadId", offer.thread_id);
+    v.named("status", offer.status);
+    v.raw_if("rule", offer.rule);
+    v.texts_if("mediaUrls", offer.media_urls);
+  }
+};
+std::string_view name(DeliveryOffer::Status status);
+std::optional<DeliveryOffer::Status> value_named(std::string_view text, DeliveryOffer::Status kind);
+
+// What the reply to a platform's message says of it, and whether it mentioned the agent.
+struct InboundTold {
+  bool activate = false, system_intro = false, mentioned = false;
+  std::string send{}, run{};  // raw JSON
+  std::string held{};         // raw JSON; empty: it is not held
+  friend bool operator==(const InboundTold&, const InboundTold&) = default;
+
+  template <class V, class T>
+  static void describe(V& v, T& told) {
+    v.flag("activate", told.activate);
+    v.flag("systemIntro", told.system_intro);
+    v.flag("mentioned", told.mentioned);
+    v.raw("send", told.send);
+    v.raw("run", told.run);
+    v.raw_if("held", told.held);
+  }
+};
+
+// message.appended: an entry of a transcript.
+struct MessageAppended {
+  Counted counted{};         // what it sets first: it is not among the members below
+  std::string run_id{};      // of the run that it belongs to; empty: none
+  bool said_by_run = false;  // the runner of the active run has said it
+  ClientUse used{};          // of a person's message
+  std::vector<std::string> media_urls{};
+  std::string to{};          // whom the sender named
+  bool mirrored = false;     // the runner has sent it by itself
+  std::optional<Word> word{};
+  bool delivers = false;  // `offer` is there, and it is not denied
+  std::optional<std::int64_t> age_created_at{};  // Delivery::age_created_at
+  std::optional<DeliveryOffer> offer{};
+  std::string message{};  // raw JSON: the entry as the API shows it. Empty when it has been applied
+  std::optional<InboundTold> inbound{};
+  friend bool operator==(const MessageAppended&, const MessageAppended&) = default;
+
+  template <class V, class M>
+  static void describe(V& v, M& said) {
+    v.text_if("runId", said.run_id);
+    v.flag_if("saidByRun", said.said_by_run);
+    ClientUse::describe(v, said.used);
+    v.texts_if("mediaUrls", said.media_urls);
+    v.text_if("to", said.to);
+    v.flag_if("mirrored", said.mirrored);
+    v.record_if("word", said.word);
+    v.flag_if("deliver", said.delivers);
+    v.number_if("ageCreatedAt", said.age_created_at);
+    v.record_if("delivery", said.offer);
+    v.raw("message", said.message);
+    v.record_if("inbound", said.inbound);
+  }
+};
+
 // delivery.leased, delivery.expired, delivery.queued, delivery.sent, delivery.failed. An event has the members of its
 // type only.
 struct DeliveryTold {
@@ -233,12 +338,14 @@ struct DeliveryTold {
 };
 
 using Payload = std::variant<Raw, RunTold, RunProgress, RunnerTold, DirectiveInjected, Approval, TakeoverTold,
-                             HandbackTold, MessageHeld, HookTold, ShutdownTold, DeliveryTold>;
+                             HandbackTold, MessageHeld, HookTold, ShutdownTold, SessionResumed, MessageAppended,
+                             DeliveryTold>;
 
-// An event, and what it says.
+// An event and its record.
 struct Change : journal::Event {
-  std::shared_ptr<const Payload> payload{};  // null: Raw. Shared, since an event is copied and most of them are Raw
-  std::optional<json::Edit> edit{};          // `set` and `unset` of its data, where they need not be read from it
+  std::shared_ptr<Payload> payload{};  // null: Raw. Copies of an event share it; only its decision changes it
+  // `set` and `unset` of its data, without what MessageAppended::counted has. Nothing: they are read from the data.
+  std::optional<json::Edit> edit{};
 
   const Payload& said() const;
   template <class T>
@@ -247,11 +354,18 @@ struct Change : journal::Event {
   }
 };
 
-// Returns the data of an event that says this and then sets `edit` in the session's entry.
+// Returns what an event sets and unsets in the session's entry, without what MessageAppended::counted has. `held` keeps
+// it where it has to be read.
+const json::Edit& edit_of(const Change& change, json::Edit& held);
+// Returns the data of an event that says this and sets `edit` in the session's entry.
 std::string data_of(const Payload& payload, const json::Edit& edit = {});
+// Makes the bytes of an event, if it has none yet.
+void encode(Change& change);
+// Forgets the text of a message, which its bytes have, too.
+void forget_text(Payload& payload);
 // Returns a stored event with its record.
 Change decode(journal::Event event);
-// Returns whether recovery will read back what the event says. For asserts.
+// Returns whether recovery will read the same record from the event's bytes. For asserts.
 bool reads_back(const Change& change);
 
 }  // namespace sessiond::decide

@@ -273,28 +273,27 @@ Decision decide_foreign_lines(const AgentState& state, const AgentState::Owner& 
         transcripts::view_entry(line.stored.line, line.stored.seq, transcripts::View::full).value_or("{}"));
     json::escape_line_ends(message);
     const std::int64_t time = std::min(json::int_at(message, "timestamp").value_or(context.now), context.now);
-    std::string data = "{\"set\":";
-    json::ObjectWriter set(data);
-    set.integer("updatedAt", updated = std::max(updated, time));
+    CountedEdit edit;
+    edit.counted.set(Counter::updated_at, updated = std::max(updated, time));
     if (json::string_at(message, "role") == "user")
-      set.integer("lastInteractionAt", interacted = std::max(interacted, time));
+      edit.counted.set(Counter::last_interaction_at, interacted = std::max(interacted, time));
     if (!owner.topic || !store::is_stream_topic(*owner.topic)) {
       // Without entryCount both are put right behind the lines.
       if (!entries) {
         messages = policy::add_counted(messages.value_or(static_cast<std::int64_t>(line.stored.seq)), 1);
       } else {
         messages = policy::add_counted(messages.value_or(0), transcripts::is_message(line.stored.line) ? 1 : 0);
-        set.integer("entryCount", *(entries = policy::add_counted(*entries, 1)));
+        edit.counted.set(Counter::entry_count, *(entries = policy::add_counted(*entries, 1)));
       }
-      set.integer("messageCount", *messages);
+      edit.counted.set(Counter::message_count, *messages);
     }
     const bool answers = !needs.empty() && transcripts::is_answer(message);
     if (answers) needs = without_need(needs, owner.topic);
-    if (answers && !needs.empty()) set.raw("needs", needs);
-    set.close();
-    if (answers && needs.empty()) data += R"(,"unset":["needs"])";
-    data.append(",\"message\":").append(message).append("}");
-    builder.emit(journal::EventType::message_appended, session, data, owner.topic);
+    if (answers && !needs.empty()) edit.rest.put("needs", needs);
+    if (answers && needs.empty()) edit.rest.remove("needs");
+    builder.emit(journal::EventType::message_appended, session,
+                 MessageAppended{.counted = edit.counted, .message = std::move(message)}, owner.topic,
+                 std::move(edit.rest));
   }
   const bool whole = theirs.lines.empty();
   builder.out.line_positions.push_back({.file = theirs.file,

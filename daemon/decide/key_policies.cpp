@@ -105,8 +105,8 @@ void KeyPolicies::take_event(const Change& event, bool durable) {
     return;
   }
   if (!changes_entries(type)) return;
-  const json::Edit read = event.edit ? json::Edit{} : json::read_edit(event.data);
-  const json::Edit& edit = event.edit ? *event.edit : read;
+  json::Edit held;
+  const json::Edit& edit = edit_of(event, held);
   if (!names_policy(edit)) return;
   const std::string name = name_of(event.envelope.agent, event.envelope.key);
   const auto before = all_.find(name);

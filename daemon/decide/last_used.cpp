@@ -14,11 +14,22 @@ constexpr std::size_t clients_in_all = 256;
 
 std::string_view owner_of(std::string_view list) { return list.substr(0, list.find('\n')); }
 
-// Tells whether a message is one of a person: only these move lastInteractionAt.
+// Returns the list of the client that the event names. Empty: it names none.
+std::string list_in(const Change& event) {
+  const auto* said = event.as<MessageAppended>();
+  const auto* resumed = event.as<SessionResumed>();
+  const ClientUse* use = said != nullptr ? &said->used : resumed != nullptr ? &resumed->used : nullptr;
+  if (use == nullptr || use->client.empty()) return {};
+  return client_list(use->is_own ? event.envelope.actor : "", use->client);
+}
+
+// Returns whether a message is one of a person: only these move lastInteractionAt.
 bool is_of_person(const Change& event) {
-  if (event.edit)
-    return std::ranges::find(event.edit->set, "lastInteractionAt", &json::Edit::Set::name) != event.edit->set.end();
-  return json::find(json::find(event.data, "set").value_or("{}"), "lastInteractionAt").has_value();
+  const auto* said = event.as<MessageAppended>();
+  if (said != nullptr && said->counted.has(Counter::last_interaction_at)) return true;
+  json::Edit held;
+  const json::Edit& edit = edit_of(event, held);
+  return std::ranges::find(edit.set, "lastInteractionAt", &json::Edit::Set::name) != edit.set.end();
 }
 
 bool tells_of_use(const Change& event) {
@@ -44,6 +55,10 @@ std::vector<std::string> read_keys(std::string_view array, std::size_t most) {
 }
 
 }  // namespace
+
+std::string client_list(std::string_view owner, std::string_view client) {
+  return std::string(owner).append("\n").append(client);
+}
 
 std::vector<std::string> LastUsed::of_client(std::string_view list) const {
   const auto found = std::ranges::find(clients_, list, &Client::list);
@@ -71,17 +86,17 @@ void LastUsed::make_room(std::string_view owner) {
   clients_.erase(std::next(last).base());
 }
 
-void LastUsed::used(const journal::Envelope& about) {
-  if (put_first(of_agent_, about.key, keys_of_agent)) dirty_ = true;
-  if (about.client_list.empty()) return;
-  auto found = std::ranges::find(clients_, about.client_list, &Client::list);
+void LastUsed::used(const std::string& key, const std::string& list) {
+  if (put_first(of_agent_, key, keys_of_agent)) dirty_ = true;
+  if (list.empty()) return;
+  auto found = std::ranges::find(clients_, list, &Client::list);
   if (found == clients_.end()) {
-    make_room(owner_of(about.client_list));
-    clients_.insert(clients_.begin(), Client{.list = about.client_list});
+    make_room(owner_of(list));
+    clients_.insert(clients_.begin(), Client{.list = list});
   } else {
     std::rotate(clients_.begin(), found, found + 1);
   }
-  if (put_first(clients_.front().keys, about.key, keys_of_client)) dirty_ = true;
+  if (put_first(clients_.front().keys, key, keys_of_client)) dirty_ = true;
 }
 
 void LastUsed::forget(const std::string& key) {
@@ -97,7 +112,7 @@ void LastUsed::apply(const Change& event) {
   if (event.envelope.type == journal::EventType::session_deleted)
     forget(event.envelope.key);
   else if (tells_of_use(event))
-    used(event.envelope);
+    used(event.envelope.key, list_in(event));
 }
 
 std::string LastUsed::to_json() {

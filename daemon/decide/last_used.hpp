@@ -19,17 +19,21 @@
 
 namespace sessiond::decide {
 
+// Names the sessions that a client has used: <owner>\n<client>. `owner`: its token, if that does not see the whole
+// agent.
+std::string client_list(std::string_view owner, std::string_view client);
+
 class LastUsed {
  public:
   // Keys, the one that was used last first. Their sessions lived when they were listed, and may have other names now.
   const std::vector<std::string>& of_agent() const { return of_agent_; }
-  // The same of a client (journal::client_list). Empty: it is not known.
+  // The same of a client (client_list). Empty: it is not known.
   std::vector<std::string> of_client(std::string_view list) const;
 
   // Takes in an event of this agent. Cheap for a message to the session that was used last.
   void apply(const Change& event);
 
-  // Tells whether it has changed since the last to_json().
+  // Returns whether it has changed since the last to_json().
   bool is_dirty() const { return dirty_; }
   void mark_dirty() { dirty_ = true; }
   // The text of that file, without a checksum. It then counts as unchanged.
@@ -43,7 +47,7 @@ class LastUsed {
     std::vector<std::string> keys{};
   };
 
-  void used(const journal::Envelope& about);
+  void used(const std::string& key, const std::string& list);
   void forget(const std::string& key);
   // Puts a key first. False: it was.
   static bool put_first(std::vector<std::string>& keys, const std::string& key, std::size_t most);

@@ -202,24 +202,19 @@ void RunBook::finish(SessionRuns& runs, const std::string& key, const RunTold& t
 namespace {
 
 // Takes in what a runner, or the person who speaks in place of the agent, has said. Returns whether it is about runs.
-bool take_said(SessionRuns& runs, const journal::Event& event) {
-  bool is_about_runs = false;
-  if (runs.active && event.envelope.said_by_run) {  // what is said in an entry is no partial text any more
+bool take_said(SessionRuns& runs, const journal::Envelope& about, const MessageAppended& said) {
+  const bool is_by_run = runs.active && said.said_by_run;
+  if (is_by_run) {  // what is said in an entry is not partial text any more
     runs.partial.clear();
-    runs.text_seq = event.envelope.seq;
-    if (event.envelope.delivers || json::find(event.data, "mirrored")) runs.active->is_settled = true;
-    is_about_runs = true;
+    runs.text_seq = about.seq;
+    if (said.delivers || said.mirrored) runs.active->is_settled = true;
   }
-  if (!runs.takeover) return is_about_runs;
-  const auto word = json::find(event.data, "word");
-  if (word) {
-    PersonsWord said = read_word(*word, event.envelope.topic);
-    const auto seq = json::int_at(json::find(event.data, "message").value_or("{}"), "seq");
-    const auto before_it = static_cast<std::uint64_t>(seq.value_or(0));
-    said.seen_seq = said.seen_seq == 0 ? before_it : std::min(said.seen_seq, before_it);
-    runs.takeover->say(std::move(said));
-  }
-  return is_about_runs || word;
+  if (!runs.takeover || !said.word) return is_by_run;
+  PersonsWord word{*said.word, about.topic};
+  const auto before_it = static_cast<std::uint64_t>(json::int_at(said.message, "seq").value_or(0));
+  word.seen_seq = word.seen_seq == 0 ? before_it : std::min(word.seen_seq, before_it);
+  runs.takeover->say(std::move(word));
+  return true;
 }
 
 // The same of session.takeover: that of another person, or a longer one of this.
@@ -327,6 +322,16 @@ bool RunBook::take(const Change& change, const ShutdownTold& told) {
   return true;
 }
 
+bool RunBook::take(const Change& change, const SessionResumed& /*resumed*/) {
+  if (Opening& opening = sessions_[change.envelope.key].opening; opening.next.empty()) opening.next = "resume";
+  return true;
+}
+
+bool RunBook::take(const Change& change, const MessageAppended& said) {
+  SessionRuns* runs = find_mutable(change.envelope.key);
+  return runs != nullptr && take_said(*runs, change.envelope, said);
+}
+
 bool RunBook::take(const Change& change, Raw /*said*/) {
   using journal::EventType;
   const std::string& key = change.envelope.key;
@@ -338,11 +343,6 @@ bool RunBook::take(const Change& change, Raw /*said*/) {
       sessions_[key].opening.next = source;
       return true;
     }
-    case EventType::session_resumed:
-      if (Opening& opening = sessions_[key].opening; opening.next.empty()) opening.next = "resume";
-      return true;
-    case EventType::message_appended:
-      return runs != nullptr && take_said(*runs, change);
     case EventType::session_reset:
     case EventType::context_cleared:
       if (runs == nullptr) return false;

@@ -63,6 +63,8 @@ class RunBook {
   bool take(const Change& change, const MessageHeld& held);
   bool take(const Change& change, const HookTold& hook);
   bool take(const Change& change, const ShutdownTold& told);
+  bool take(const Change& change, const SessionResumed& resumed);
+  bool take(const Change& change, const MessageAppended& said);
   bool take(const Change& change, Raw said);
   template <class Other>
   bool take(const Change& /*change*/, const Other& /*said*/) {

@@ -153,8 +153,11 @@ transcripts::NewEntry input_note(const DecisionBuilder& builder, const Run& run,
 }
 
 void take_counters(const DecisionBuilder& builder, Session& session, std::size_t from) {
-  for (std::size_t i = from; i < builder.out.events.size(); ++i)
-    if (const auto& edit = builder.out.events[i].edit) session.edit(*edit);
+  for (std::size_t i = from; i < builder.out.events.size(); ++i) {
+    const Change& change = builder.out.events[i];
+    if (const auto* said = change.as<MessageAppended>()) session.count(said->counted);
+    if (change.edit && !change.edit->empty()) session.edit(*change.edit);
+  }
 }
 
 std::vector<std::string> taken_of(const SessionRuns& runs, const std::vector<std::string>& confirmed) {
@@ -270,7 +273,7 @@ Result<void> hand_over(DecisionBuilder& builder, Session& session, const Run& ru
   const AppendRequest append{.topic = run.topic,
                              .entries = {input_note(builder, run, ids)},
                              .by_daemon = true,
-                             .event_extra = ",\"runId\":" + json::quote(run.id)};
+                             .told = {.run_id = run.id}};
   TRY(append_entries(builder, session, append, {}, false));
   if (!builder.out.need) take_counters(builder, session, before);
   return {};
@@ -305,7 +308,7 @@ Result<AppendResult> end_active(DecisionBuilder& builder, Session& session, Run&
                        .by_daemon = !end.by_runner,
                        .run = end.by_runner ? &run : nullptr,
                        .is_too_long = is_too_long(run),
-                       .event_extra = ",\"runId\":" + json::quote(run.id)};
+                       .told = {.run_id = run.id}};
   if (end.deliver) append.deliveries = plan_deliveries(builder, session, run.reply_to, {}, append.entries);
   std::optional<std::size_t> answer;  // among the entries
   for (std::size_t at = 0; at < append.entries.size(); ++at) {

@@ -29,14 +29,15 @@ constexpr std::array<Named<std::optional<std::int64_t> Counters::*>, 7> counters
      {"totalTokens", &Counters::total_tokens},
      {"compactionCount", &Counters::compaction_count},
      {"costMicrocents", &Counters::cost_microcents}}};
-// Two times, the counters in their order above, and usageTotals.
-constexpr auto moved = [] {
-  std::array<std::string_view, most_moved> names{"updatedAt", "lastInteractionAt"};
+// The names of Counter, in its order: two times, the counters above, and usageTotals.
+constexpr auto counter_names = [] {
+  std::array<std::string_view, counter_count> names{"updatedAt", "lastInteractionAt"};
   static_assert(2 + counters.size() + 1 == names.size());
   std::ranges::transform(counters, names.begin() + 2, [](const auto& counter) { return counter.name; });
   names.back() = totals_member;
   return names;
 }();
+constexpr std::string_view name_of(Counter counter) { return counter_names[static_cast<std::size_t>(counter)]; }
 constexpr std::array<Named<std::string Session::*>, 6> texts{{{"sessionId", &Session::session_id},
                                                               {"sessionFile", &Session::session_file},
                                                               {"label", &Session::label},
@@ -66,6 +67,84 @@ std::optional<std::int64_t>* Counters::find(std::string_view field) {
   return found == counters.end() ? nullptr : &(this->*(found->field));
 }
 
+void Counted::set(Counter counter, std::int64_t number) {
+  const auto known = std::ranges::find(settings(), counter, &Setting::counter);
+  const auto place = static_cast<std::size_t>(known - settings().begin());
+  settings_[place] = {counter, number};
+  if (place == count_) ++count_;
+}
+
+void Counted::set(const policy::UsageTotals& totals) {
+  set(Counter::usage_totals, 0);
+  totals_ = totals;
+}
+
+bool Counted::has(Counter counter) const {
+  return std::ranges::find(settings(), counter, &Setting::counter) != settings().end();
+}
+
+std::optional<std::int64_t> Counted::number(Counter counter) const {
+  const auto known = std::ranges::find(settings(), counter, &Setting::counter);
+  return known == settings().end() ? std::nullopt : std::optional(known->number);
+}
+
+void Counted::write(json::ObjectWriter& out) const {
+  for (const auto& [counter, number] : settings()) {
+    if (counter == Counter::usage_totals)
+      out.raw(totals_member, totals_->json());
+    else
+      out.integer(name_of(counter), number);
+  }
+}
+
+std::size_t Counted::read(std::span<const json::Edit::Set> members) {
+  std::size_t read = 0;
+  for (const auto& [name, value] : members) {
+    const auto named = std::ranges::find(counter_names, name);
+    if (named == counter_names.end()) break;
+    const auto counter = static_cast<Counter>(named - counter_names.begin());
+    if (has(counter)) break;
+    if (counter == Counter::usage_totals) {
+      const auto totals = policy::read_totals(value);
+      if (!totals || totals->json() != value) break;
+      set(*totals);
+    } else {
+      const auto number = store::parse_number<std::int64_t>(value);
+      const bool is_time = counter <= Counter::last_interaction_at;
+      if (!number || (!is_time && (*number < 0 || *number > policy::most_counted))) break;
+      if (value.front() == '-' && *number == 0) break;
+      set(counter, *number);
+    }
+    ++read;
+  }
+  return read;
+}
+
+std::optional<Counted> Counted::only(const json::Edit& edit) {
+  Counted counted;
+  if (!edit.unset.empty() || counted.read(edit.set) != edit.set.size()) return {};
+  return counted;
+}
+
+void Counted::add_to(json::Edit& edit) const {
+  for (const auto& [counter, number] : settings())
+    edit.put(std::string(name_of(counter)),
+             counter == Counter::usage_totals ? totals_->json() : store::decimal(number));
+}
+
+void CountedEdit::set(const policy::UsageTotals& totals) {
+  if (totals.is_sum())
+    counted.set(totals);
+  else
+    rest.put(std::string(totals_member), totals.json());
+}
+
+void CountedEdit::add_to(json::Edit& edit) const {
+  counted.add_to(edit);
+  for (const auto& [name, value] : rest.set) edit.put(name, value);
+  for (const std::string& name : rest.unset) edit.remove(name);
+}
+
 Session::Session(std::string key, sessions::RawEntry entry) : entry_(std::move(entry)) {
   std::string topic(store::parse_key(key).topic);
   key_ = std::make_shared<const Key>(std::move(key), std::move(topic));
@@ -84,8 +163,8 @@ const sessions::RawEntry& Session::entry() const {
   if (moved_.count != 0) {
     json::Edit edit;
     edit.set.reserve(moved_.count);
-    for (const std::uint8_t place : std::span(moved_.places).first(std::exchange(moved_.count, 0)))
-      edit.set.push_back({std::string(moved[place]), moved_text(place)});
+    for (const Counter counter : std::span(moved_.counters).first(std::exchange(moved_.count, 0)))
+      edit.set.push_back({std::string(name_of(counter)), moved_text(counter)});
     replace_entry(json::apply(*entry_, edit));
   }
   return entry_;
@@ -103,56 +182,34 @@ void Session::replace_entry(std::string entry) const {
 }
 
 void Session::edit(const json::Edit& edit) {
-  if (edit_counters(edit)) return;
+  if (const auto counted = Counted::only(edit)) return count(*counted);
   replace_entry(json::apply(*entry(), edit));
   const auto is_joined = [](const auto& member) { return std::ranges::find(joined, member.name) != joined.end(); };
   if (!edit.unset.empty() || std::ranges::any_of(edit.set, is_joined)) return read_fields();
   for (const auto& member : edit.set) take_field(member.name, member.value);
 }
 
-bool Session::edit_counters(const json::Edit& edit) {
-  struct Setting {
-    std::uint8_t place = 0;
-    std::int64_t number = 0;
-  };
-  std::array<Setting, most_moved> settings;
-  std::optional<policy::UsageTotals> totals;
-  if (!edit.unset.empty() || edit.set.size() > settings.size()) return false;
-  for (std::size_t i = 0; i < edit.set.size(); ++i) {
-    const auto& [name, value] = edit.set[i];
-    const auto place = std::ranges::find(moved, name);
-    if (place == moved.end()) return false;
-    settings[i].place = static_cast<std::uint8_t>(place - moved.begin());
-    if (name == totals_member) {
-      totals = policy::read_totals(value);
-      if (!totals || totals->json() != value) return false;
-      continue;
-    }
-    // As store::decimal() writes it: text() makes the same bytes of it.
-    const auto number = value.starts_with('-') ? std::nullopt : store::parse_number<std::int64_t>(value);
-    if (!number || *number > policy::most_counted) return false;
-    settings[i].number = *number;
-  }
-  for (const auto& [place, number] : std::span(settings).first(edit.set.size())) {
-    if (place == 0)
+void Session::count(const Counted& counted) {
+  for (const auto& [counter, number] : counted.settings()) {
+    const auto place = static_cast<std::size_t>(counter);
+    if (counter == Counter::updated_at)
       updated_at = number;
-    else if (place == 1)
+    else if (counter == Counter::last_interaction_at)
       last_interaction_at = number;
-    else if (moved[place] == totals_member)
-      usage_totals = totals;
+    else if (counter == Counter::usage_totals)
+      usage_totals = counted.totals_;
     else
       this->*(counters[place - 2].field) = number;
-    const auto known = std::span(moved_.places).first(moved_.count);
-    if (std::ranges::find(known, place) == known.end()) moved_.places[moved_.count++] = place;
+    const auto known = std::span(moved_.counters).first(moved_.count);
+    if (std::ranges::find(known, counter) == known.end()) moved_.counters[moved_.count++] = counter;
   }
-  return true;
 }
 
-std::string Session::moved_text(std::uint8_t place) const {
-  if (place == 0) return store::decimal(updated_at);
-  if (place == 1) return store::decimal(*last_interaction_at);
-  if (moved[place] == totals_member) return usage_totals->json();
-  return store::decimal(*(this->*(counters[place - 2].field)));
+std::string Session::moved_text(Counter counter) const {
+  if (counter == Counter::updated_at) return store::decimal(updated_at);
+  if (counter == Counter::last_interaction_at) return store::decimal(*last_interaction_at);
+  if (counter == Counter::usage_totals) return usage_totals->json();
+  return store::decimal(*(this->*(counters[static_cast<std::size_t>(counter) - 2].field)));
 }
 
 // Reads a member that alone makes a field. Ignores others.

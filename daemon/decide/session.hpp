@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,6 @@ namespace sessiond::decide {
 // follows them only when it is made anew, and firstMessage does not follow.
 inline constexpr std::size_t most_copied_from = 64;
 
-inline constexpr std::size_t most_moved = 10;  // members of an entry that a message moves
-
 // The counters of an entry; nothing where it has none.
 struct Counters {
   // Without entry_count, message_count is of an older daemon (transcripts/counts.hpp).
@@ -33,8 +32,62 @@ struct Counters {
   std::optional<policy::UsageTotals> usage_totals;
   std::optional<bool> tokens_fresh;  // totalTokensFresh: total_tokens is not a sum but of the present context
 
-  std::optional<std::int64_t>* find(std::string_view field);  // null: it is no counter
+  std::optional<std::int64_t>* find(std::string_view field);  // null: it is not a counter
   std::int64_t entries() const { return entry_count.value_or(message_count.value_or(0)); }
+};
+
+// A time or a counter of an entry that a message sets.
+enum class Counter : std::uint8_t {
+  updated_at,
+  last_interaction_at,
+  message_count,
+  entry_count,
+  input_tokens,
+  output_tokens,
+  total_tokens,
+  compaction_count,
+  cost_microcents,
+  usage_totals,
+};
+inline constexpr std::size_t counter_count = 10;
+
+// The counters and times that a message sets. New members are added to the entry in this order.
+class Counted {
+ public:
+  void set(Counter counter, std::int64_t number);  // not usage_totals; a counter is 0 to policy::most_counted
+  void set(const policy::UsageTotals& totals);     // that is_sum()
+  bool empty() const { return count_ == 0; }
+  bool has(Counter counter) const;
+  std::optional<std::int64_t> number(Counter counter) const;  // nothing: it is not set
+  // Adds the members to an object, and reads them. read() takes the leading members that write() could have written, and
+  // returns their number.
+  void write(json::ObjectWriter& out) const;
+  std::size_t read(std::span<const json::Edit::Set> members);
+  void add_to(json::Edit& edit) const;
+  static std::optional<Counted> only(const json::Edit& edit);  // nothing: it changes other members, too
+  friend bool operator==(const Counted&, const Counted&) = default;
+
+ private:
+  friend class Session;
+  struct Setting {
+    Counter counter{};
+    std::int64_t number = 0;
+    friend bool operator==(const Setting&, const Setting&) = default;
+  };
+  std::span<const Setting> settings() const { return std::span(settings_).first(count_); }
+
+  std::array<Setting, counter_count> settings_{};
+  std::uint8_t count_ = 0;
+  std::optional<policy::UsageTotals> totals_{};  // the value of usage_totals
+};
+
+// What a message sets in an entry: first these, and then other members.
+struct CountedEdit {
+  Counted counted{};
+  json::Edit rest{};
+
+  void set(const policy::UsageTotals& totals);
+  void add_to(json::Edit& edit) const;
 };
 
 // Facts that the SessionIndex keeps with a session.
@@ -68,8 +121,7 @@ class Session : public Counters, public Linked, public Times {
   const sessions::RawEntry& entry_with_old_counters() const { return entry_; }
   // Sets and removes members. Cheap if all of them are counters.
   void edit(const json::Edit& edit);
-  // The same if it sets nothing but counters and times that a message moves. Else changes nothing and returns false.
-  bool edit_counters(const json::Edit& edit);
+  void count(const Counted& counted);
 
   // Fields of the entry; "" or nothing if absent. Legacy names (provider, lastProvider) count.
   std::string session_id, session_file, channel, chat_type, label, name, slug, spawned_by;
@@ -89,12 +141,12 @@ class Session : public Counters, public Linked, public Times {
  private:
   void replace_entry(std::string entry) const;
   void read_fields();
-  std::string moved_text(std::uint8_t place) const;
+  std::string moved_text(Counter counter) const;
   void take_field(std::string_view name, std::string_view value);
 
-  // The members of the entry that edit_counters() sets, as places in its table, in the order of their first change.
+  // The members of the entry that count() has set, in the order of their first change.
   struct Moved {
-    std::array<std::uint8_t, most_moved> places{};
+    std::array<Counter, counter_count> counters{};
     std::uint8_t count = 0;
   };
   struct Key {

@@ -156,13 +156,17 @@ void SessionIndex::erase(const Session& session) {
   by_key_.erase(found);
 }
 
-void SessionIndex::edit(Session& session, const json::Edit& edit) {
+// Only the order by updatedAt depends on these members.
+void SessionIndex::count(Session& session, const Counted& counted) {
   assert(mutable_session(session.key()) == &session);
   const auto place = by_updated_.find(&session);  // while it has the time by which it is found
-  if (session.edit_counters(edit)) {              // no other index depends on these members
-    by_updated_.insert(by_updated_.extract(place));
-    return;
-  }
+  session.count(counted);
+  by_updated_.insert(by_updated_.extract(place));
+}
+
+void SessionIndex::edit(Session& session, const json::Edit& edit) {
+  assert(mutable_session(session.key()) == &session);
+  if (const auto counted = Counted::only(edit)) return count(session, *counted);
   unlink(session);
   session.edit(edit);
   link(session);

@@ -77,6 +77,7 @@ class SessionIndex {
   void erase(const Session& session);
   // Edits a session of this index and moves it to its new place in every order.
   void edit(Session& session, const json::Edit& edit);
+  void count(Session& session, const Counted& counted);
   // The same with an edit that was made in a copy of the session.
   void replace(Session& session, Session edited);
   Session* mutable_session(std::string_view key);  // exact key only; null if none

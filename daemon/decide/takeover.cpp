@@ -74,17 +74,4 @@ std::string takeover_json(const Takeover& takeover) {
   return out.text();
 }
 
-std::string word_json(const PersonsWord& word) {
-  json::ObjectWriter out;
-  json::FieldWriter members(out);
-  PersonsWord::describe_without_topic(members, word);
-  return out.text();
-}
-
-PersonsWord read_word(std::string_view stored, std::optional<std::string> topic) {
-  PersonsWord word = json::from_json<PersonsWord>(stored);
-  word.topic = std::move(topic);
-  return word;
-}
-
 }  // namespace sessiond::decide

@@ -39,22 +39,28 @@ struct HeldMessage {
   }
 };
 
-// A word of the person at one address. It answers every message there with a seq below `seen_seq`. In an event, 0 means
-// the seq of its own message.
-struct PersonsWord {
+// A word of the person, as the event of its message has it. It answers every message at this address with a seq below
+// `seen_seq`; 0: below that of its own message.
+struct Word {
   std::string reply_to{};  // raw JSON object; empty: the session has no address
-  std::optional<std::string> topic{};
   std::uint64_t seen_seq = 0;
-  friend bool operator==(const PersonsWord&, const PersonsWord&) = default;
+  friend bool operator==(const Word&, const Word&) = default;
 
   template <class V, class W>
-  static void describe_without_topic(V& v, W& word) {
+  static void describe(V& v, W& word) {
     v.raw_or_null("replyTo", word.reply_to);
     v.number("seenSeq", word.seen_seq);
   }
+};
+
+// The same as the takeover keeps it: what the person has answered at this address of a topic.
+struct PersonsWord : Word {
+  std::optional<std::string> topic{};
+  friend bool operator==(const PersonsWord&, const PersonsWord&) = default;
+
   template <class V, class W>
   static void describe(V& v, W& word) {
-    describe_without_topic(v, word);
+    Word::describe(v, word);
     v.text_if("topic", word.topic);
   }
 };
@@ -108,8 +114,5 @@ runs::Address address_of(const HeldMessage& message);
 
 // As Sessions show it: {name, by, since, until}. `by` is the token that holds it.
 std::string takeover_json(const Takeover& takeover);
-// The member `word` of message.appended, and back.
-std::string word_json(const PersonsWord& word);
-PersonsWord read_word(std::string_view stored, std::optional<std::string> topic);
 
 }  // namespace sessiond::decide

@@ -61,8 +61,9 @@ void begin_time_anew(const DecisionBuilder& builder, Takeover& takeover) {
 std::string needs_after(const Session& session, const Takeover& takeover, const PersonsWord& word) {
   if (json::kind(session.needs) != json::Kind::array) return session.needs;
   Takeover after = takeover;
-  after.say(
-      {.reply_to = word.reply_to, .topic = word.topic, .seen_seq = word.seen_seq == 0 ? UINT64_MAX : word.seen_seq});
+  PersonsWord last = word;
+  if (last.seen_seq == 0) last.seen_seq = UINT64_MAX;
+  after.say(std::move(last));
   const auto waits = [&](const HeldMessage& held) {
     return held.topic == word.topic && !after.is_answered(address_of(held), held.seq);
   };
@@ -157,10 +158,10 @@ void supersede(DecisionBuilder& builder, Session& session) {
   stop_run(builder, session, run, "takeover");
 }
 
-WordEvent say_as_person(DecisionBuilder& builder, Session& session, const Takeover& takeover, SaidByPerson said) {
-  const PersonsWord word{.reply_to = std::move(said.reply_to),
-                         .topic = std::move(said.topic),
-                         .seen_seq = said.seen_seq ? *said.seen_seq + 1 : 0};
+void say_as_person(DecisionBuilder& builder, Session& session, const Takeover& takeover, SaidByPerson said,
+                   AppendRequest& append) {
+  const PersonsWord word{{.reply_to = std::move(said.reply_to), .seen_seq = said.seen_seq ? *said.seen_seq + 1 : 0},
+                         append.topic};
   const SessionRuns* runs = said.fresh ? nullptr : builder.state().runs.find(session.key());
   if (runs != nullptr && runs->active) {
     const std::string at = reply_to_in(session, runs->active->reply_to);
@@ -172,7 +173,8 @@ WordEvent say_as_person(DecisionBuilder& builder, Session& session, const Takeov
   begin_time_anew(builder, renewed);
   if (renewed.until - takeover.until >= std::min(renewed_every_ms, takeover.for_ms / 4))
     emit_takeover(builder, session, {.takeover = renewed, .renewed = true});
-  return {.extra = ",\"word\":" + word_json(word), .needs = needs_after(session, takeover, word)};
+  append.needs_after = needs_after(session, takeover, word);
+  append.told.word = word;
 }
 
 std::string reply_to_of(const delivery::Delivery& address) {

@@ -44,17 +44,14 @@ void supersede(DecisionBuilder& builder, Session& session);
 
 // A message of the person, for say_as_person().
 struct SaidByPerson {
-  std::optional<std::string> topic{};
   std::string reply_to{};                   // raw JSON object: where it goes
   std::optional<std::uint64_t> seen_seq{};  // the last message that the person has seen; nothing: all before
   bool fresh = false;                       // the session's transcript is of this decision, and it has no run
 };
-struct WordEvent {
-  std::string extra{};  // of its message's event, as AppendRequest::event_extra
-  std::string needs{};  // what waits after it (needs.hpp)
-};
-// The person says something: the run that answers at this address is stopped, and the takeover goes on.
-WordEvent say_as_person(DecisionBuilder& builder, Session& session, const Takeover& takeover, SaidByPerson said);
+// The person says something: the run that answers at this address is stopped, and the takeover goes on. Marks `append`,
+// which will append the message, as a word of the person.
+void say_as_person(DecisionBuilder& builder, Session& session, const Takeover& takeover, SaidByPerson said,
+                   AppendRequest& append);
 // Where an answer to this address goes, as the `replyTo` of a run has it; empty: nowhere.
 std::string reply_to_of(const delivery::Delivery& address);
 // Where the answer of a run with this `replyTo` goes: without one it is the session's address.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "store/number.hpp"
 
 namespace sessiond::decide {
 namespace {
@@ -23,7 +22,9 @@ Counters counters_of(ValueOf value_of) {
 void fit(Counters counters, bool shared, std::optional<std::int64_t> last_prompt, json::Edit& edit) {
   if (counters.tokens_fresh.has_value() == shared || (!counters.total_tokens && !last_prompt)) return;
   if (shared) {
-    mark_stale(counters, shared, edit);
+    CountedEdit stale;
+    mark_stale(counters, shared, stale);
+    stale.add_to(edit);
     if (!last_prompt) return;
     edit.put_int("totalTokens", *last_prompt);
     edit.put(std::string(fresh_member), "true");
@@ -43,20 +44,20 @@ policy::UsageTotals totals_of(const Counters& counters) {
           .total = counters.total_tokens.value_or(0)};
 }
 
-void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule rule, json::Edit& edit) {
-  const auto set = [&edit](std::string_view name, std::optional<std::int64_t>& counter, std::int64_t number) {
+void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule rule, CountedEdit& edit) {
+  const auto set = [&edit](Counter name, std::optional<std::int64_t>& counter, std::int64_t number) {
     counter = number;
-    edit.set.push_back({std::string(name), store::decimal(number)});
+    edit.counted.set(name, number);
   };
   policy::UsageTotals totals = totals_of(counters);
   totals.add(usage);
   counters.usage_totals = totals;
-  set("inputTokens", counters.input_tokens, policy::add_counted(counters.input_tokens.value_or(0), usage.input));
-  set("outputTokens", counters.output_tokens, policy::add_counted(counters.output_tokens.value_or(0), usage.output));
-  edit.set.push_back({std::string(totals_member), totals.json()});
+  set(Counter::input_tokens, counters.input_tokens, policy::add_counted(counters.input_tokens.value_or(0), usage.input));
+  set(Counter::output_tokens, counters.output_tokens, policy::add_counted(counters.output_tokens.value_or(0), usage.output));
+  edit.set(totals);
   if (!rule.shared) {
-    set("totalTokens", counters.total_tokens, totals.total);
-    if (counters.tokens_fresh) edit.unset.emplace_back(fresh_member);
+    set(Counter::total_tokens, counters.total_tokens, totals.total);
+    if (counters.tokens_fresh) edit.rest.remove(std::string(fresh_member));
     counters.tokens_fresh.reset();
     return;
   }
@@ -64,20 +65,20 @@ void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule 
     if (!counters.tokens_fresh) mark_stale(counters, true, edit);  // totalTokens is a sum from mode own
     return;
   }
-  set("totalTokens", counters.total_tokens, usage.prompt());
-  if (counters.tokens_fresh != true) edit.set.push_back({std::string(fresh_member), "true"});
+  set(Counter::total_tokens, counters.total_tokens, usage.prompt());
+  if (counters.tokens_fresh != true) edit.rest.put(std::string(fresh_member), "true");
   counters.tokens_fresh = true;
 }
 
-void mark_stale(Counters& counters, bool shared, json::Edit& edit) {
+void mark_stale(Counters& counters, bool shared, CountedEdit& edit) {
   if (!shared || counters.tokens_fresh == false) return;
   // A sum from before has to be known as one later.
   if (!counters.usage_totals && counters.total_tokens) {
     counters.usage_totals = totals_of(counters);
-    edit.set.push_back({std::string(totals_member), counters.usage_totals->json()});
+    edit.set(*counters.usage_totals);
   }
   counters.tokens_fresh = false;
-  edit.set.push_back({std::string(fresh_member), "false"});
+  edit.rest.put(std::string(fresh_member), "false");
 }
 
 void fit_tokens(json::Edit& entry, bool shared, std::optional<std::int64_t> last_prompt) {

@@ -30,10 +30,10 @@ struct TokenRule {
 policy::UsageTotals totals_of(const Counters& counters);
 
 // Adds a reply to the counters, and what changes to `edit`.
-void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule rule, json::Edit& edit);
+void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule rule, CountedEdit& edit);
 
 // The present context got another size: adds to `edit` that totalTokens does not tell it. Nothing in mode own.
-void mark_stale(Counters& counters, bool shared, json::Edit& edit);
+void mark_stale(Counters& counters, bool shared, CountedEdit& edit);
 
 // Makes the members of a whole entry, which may come from a store of the other mode, those of this mode. `last_prompt`:
 // what the model was shown for its last reply, as far as the transcript tells.

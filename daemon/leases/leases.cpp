@@ -148,9 +148,9 @@ void Leases::see(const decide::Change& event) {
                           (type >= EventType::run_queued && type <= EventType::step_finished);
   if (!may_matter || (type == EventType::message_appended && kept_.empty())) return;
   const Place place{event.envelope.agent, event.envelope.key};
-  if (type == EventType::message_appended) {  // what a runner says in an entry is no partial text any more
+  if (const auto* said = event.as<decide::MessageAppended>()) {  // what a runner says in an entry is not partial text
     const auto kept = kept_.find(place);
-    if (kept != kept_.end() && !kept->second.pulse.text.empty() && event.envelope.said_by_run &&
+    if (kept != kept_.end() && !kept->second.pulse.text.empty() && said->said_by_run &&
         kept->second.pulse.since < event.envelope.seq)
       kept->second.pulse.text.clear();
     return;

@@ -26,11 +26,6 @@ ledger::Decide decide_by(Command command) {
                                      const decide::FetchedLines&) { return decide::decide(state, command, context); };
 }
 
-bool is_of_deliveries(const journal::Envelope& event) {
-  return event.delivers ||
-         (event.type >= journal::EventType::delivery_leased && event.type <= journal::EventType::delivery_queued);
-}
-
 }  // namespace
 
 Outbox::Outbox(ledger::Ledger& ledger)
@@ -151,14 +146,15 @@ decide::DeliveryBook::Counts Outbox::counts() const {
 
 void Outbox::see(const decide::Change& event) {
   using journal::EventType;
-  if (!is_of_deliveries(event.envelope) || event.envelope.seq == 0) return;
+  if (event.envelope.seq == 0) return;
   const std::string& agent = event.envelope.agent;
-  const bool is_made = event.envelope.type == EventType::message_appended;
-  const std::string_view offer = is_made ? journal::delivery_of(event) : std::string_view();
-  decide::DeliveryTold told;  // of a new one: nothing yet
-  if (const auto* said = event.as<decide::DeliveryTold>()) told = *said;
-  const std::string id = is_made ? json::string_at(offer, "deliveryId").value_or("") : told.id;
-  if (id.empty()) return;  // an event only
+  const auto* message = event.as<decide::MessageAppended>();
+  const decide::DeliveryOffer* offer = message != nullptr && message->offer && message->delivers ? &*message->offer : nullptr;
+  static const decide::DeliveryTold nothing_yet;
+  const auto* since = event.as<decide::DeliveryTold>();
+  const decide::DeliveryTold& told = since != nullptr ? *since : nothing_yet;
+  const std::string& id = offer != nullptr ? offer->id : told.id;
+  if (id.empty()) return;  // it is not about a delivery, or the event is all of it
   const decide::AgentState* state = ledger::loaded_state(ledger_.parts(), agent, {});
   if (state != nullptr) agents_[agent] = state->deliveries.counts();
   const std::int64_t now = clock_.steady_ms();
@@ -174,14 +170,16 @@ void Outbox::see(const decide::Change& event) {
     kept.place = {
         .agent = agent,
         .key = event.envelope.key,
-        .channel = is_made ? event.envelope.about_channel() : event.envelope.channel,
-        .account_id = delivery != nullptr ? delivery->account_id : json::string_at(offer, "accountId").value_or("")};
+        .channel = event.envelope.about_channel(),
+        .account_id = delivery != nullptr ? delivery->account_id
+                      : offer != nullptr  ? offer->account_id.value_or("")
+                                          : ""};
   }
   kept.attempt = told.attempt;
   kept.lease_until = kept.ready = 0;
   if (event.envelope.type == EventType::delivery_leased) kept.lease_until = now + told.lease_ms;
   if (told.wait_ms.value_or(0) != 0) kept.ready = now + *told.wait_ms;
-  if (is_made || event.envelope.type == EventType::delivery_queued || kept.too_old == 0)
+  if (offer != nullptr || event.envelope.type == EventType::delivery_queued || kept.too_old == 0)
     kept.too_old = now + ledger_.rules().deliveries.max_age_ms;
   schedule(id, kept);
   if (event.envelope.type != EventType::delivery_leased) wake_claims(kept.place);

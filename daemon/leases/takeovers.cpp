@@ -6,7 +6,6 @@
 #include "daemon/leases/take_up.hpp"
 #include "daemon/ledger/book_files.hpp"
 #include "daemon/runtime/log.hpp"
-#include "store/json/raw_json.hpp"
 
 namespace sessiond::leases {
 namespace {
@@ -62,15 +61,15 @@ void Takeovers::forget(const Place& place) {
 void Takeovers::see(const decide::Change& event) {
   using journal::EventType;
   const EventType type = event.envelope.type;
-  const bool is_word = type == EventType::message_appended && !for_ms_.empty();
+  const auto* said = event.as<decide::MessageAppended>();
+  const bool is_word = said != nullptr && said->word;
   if (type != EventType::session_takeover && type != EventType::session_handback &&
       type != EventType::session_deleted && !is_word)
     return;
   const Place place{event.envelope.agent, event.envelope.key};
   if (is_word) {
     const auto known = for_ms_.find(place);
-    if (known != for_ms_.end() && json::find(event.data, "word"))
-      deadlines_.set(place, deadlines_.now() + known->second);
+    if (known != for_ms_.end()) deadlines_.set(place, deadlines_.now() + known->second);
     return;
   }
   if (type != EventType::session_takeover) return forget(place);

@@ -82,10 +82,12 @@ std::uint64_t Commits::stage(decide::AgentState& state, decide::Decision& decisi
   assert(!failed());
   assert(decision.events.front().envelope.seq == next_seq_);
   for (decide::Change& change : decision.events) {
+    decide::encode(change);
     assert(decide::reads_back(change));
     const bool is_last = &change == &decision.events.back();
     decide::apply(state, change, decide::Replay::no, is_last ? decision.edited.get() : nullptr);
     change.edit.reset();
+    if (change.payload != nullptr) decide::forget_text(*change.payload);
   }
   for (const decide::TranscriptUpdate& update : decision.transcript_updates) decide::apply(state, update);
   for (const std::string& file : decision.outdated) state.transcripts.forget(file);

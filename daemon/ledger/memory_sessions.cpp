@@ -228,6 +228,7 @@ Result<decide::Decision> MemorySessions::decide(const std::string& agent, std::s
       continue;
     }
     if (decided->need) return decided;
+    std::ranges::for_each(decided->events, decide::encode);
     const std::uint64_t most = env_.rules.ephemeral_bytes / 4 * 3;
     const std::uint64_t growth = growth_of(*decided);
     const decide::Session* about = growth == 0 ? nullptr : there.state.find_key(decided->events.back().envelope.key);

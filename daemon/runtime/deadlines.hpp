@@ -1,12 +1,12 @@
-// Things that are due at a time, each known by an id, and the loop that tells of each when its time has come:
+// Ids that are due at a time, and the loop that calls back for each when its time has come:
 //
 //   Deadlines<std::string> deadlines(io, clock, [this](const std::string& id) { expire(id); });
 //   background.run(deadlines.run(), "approvals");
 //   deadlines.set(id, deadlines.now() + timeout_ms);
 //
-// What was told is not set any more. Whoever wants to hear of it again, because it could not be ended, sets it again.
-// The order of a round is that of the times. An id is told at most once a round, and not at all when a callback of the
-// same round has erased it or put it off. No call goes over all that is set.
+// An id is erased before its callback. A callback that wants to be called again sets it again. A round goes in the order
+// of the times. It calls back for an id once, or not at all if another callback of the round has erased the id or set it
+// to a later time. No call walks over all ids.
 //
 // The owner stops the loop and waits for run() to end before it destroys this. Times are steady ms. Thread: the loop.
 #pragma once
@@ -39,7 +39,7 @@ template <class Id>
 class Deadlines {
  public:
   using OnDue = std::function<void(const Id& id)>;
-  // The process itself was stopped, and wakes this much too late. Called once, before anything is told.
+  // Called when the process was stopped and wakes so much too late: once, before the callbacks of the round.
   using OnOverslept = std::function<void(std::int64_t late_ms)>;
 
   Deadlines(asio::io_context& io, const Clock& clock, OnDue on_due, OnOverslept on_overslept = {})
@@ -67,7 +67,7 @@ class Deadlines {
   std::int64_t next() const { return times_.empty() ? never : times_.begin()->first; }
   std::size_t size() const { return ids_.size(); }
 
-  // Tells what is due now: a round. run() does so again and again; tests turn the clock and call it.
+  // One round: calls back for what is due now. run() does this again and again. Tests turn the clock and call it.
   void fire() {
     const std::int64_t time = now();
     notice_oversleeping(time);
@@ -85,14 +85,14 @@ class Deadlines {
       if (is_stopped_) break;
       const std::int64_t time = now();
       sleeps_until_ = std::clamp(next(), time, time + longest_sleep_ms);
-      // A moment at least: what is set again at once must not keep the loop from all else.
+      // It sleeps for 1 ms at least, so that an id that is set again at once does not keep the loop from other work.
       const std::int64_t sleep = std::clamp<std::int64_t>(sleeps_until_ - time, 1, clock_.longest_sleep_ms);
       timer_.expires_after(std::chrono::milliseconds(sleep));
       boost::system::error_code woken;
       co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     }
   }
-  // Nothing is told any more, and run() ends, also one that is called later.
+  // Ends the callbacks, and run(), also a run() that is called later.
   void stop() {
     is_stopped_ = true;
     timer_.cancel();

@@ -34,7 +34,7 @@ enum class Woken : std::uint8_t {
   gone,      // nobody waits for the answer any more
 };
 
-// What a request is answered when its wait ends with Woken::gone.
+// Returns the problem that answers a request whose wait ended with Woken::gone.
 inline std::unexpected<Problem> client_has_gone() {
   return fail(Code::request_timeout, "the client has gone, or its token is not valid any more");
 }
@@ -45,7 +45,7 @@ class LongPoll {
   LongPoll(asio::io_context& io, const Clock& clock) : io_(io), clock_(clock) {}
   LongPoll(const LongPoll&) = delete;
   LongPoll& operator=(const LongPoll&) = delete;
-  // A coroutine that is destroyed unrun may give up its place later than this.
+  // A coroutine that is destroyed before it has run may destroy its place later than this.
   ~LongPoll() {
     for (Place* place : places_) place->polls_ = nullptr;
   }

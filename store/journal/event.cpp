@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <span>
 
 #include "store/json/raw_json.hpp"
@@ -45,6 +44,16 @@ constexpr std::array<Text, 9> texts{{{"agent", &Envelope::agent},
                                      {"source", &Envelope::source}}};
 constexpr std::size_t before_topic = 7;
 
+// What is said of a delivery stands before the message, which may be long and is not looked at.
+void read_delivery(Event& event) {
+  for (const json::Member& member : json::members(event.data)) {
+    if (member.name == "deliver") event.envelope.delivers = member.value == "true";
+    if (member.name == "delivery" && event.envelope.delivers)
+      event.envelope.delivery_channel = json::string_at(member.value, "channel").value_or("");
+    if (member.name == "delivery" || member.name == "message") return;
+  }
+}
+
 }  // namespace
 
 std::string_view name(EventType type) { return names.at(static_cast<std::size_t>(type)); }
@@ -63,14 +72,10 @@ std::optional<EventType> type_of(std::string_view event) {
   return event_type(rest.substr(0, rest.find('"')));
 }
 
-std::string client_list(std::string_view owner, std::string_view client) {
-  return std::string(owner).append("\n").append(client);
-}
-
-void write_event(Event& event, std::string_view data) {
+void write_event(Event& event, std::size_t bytes, const std::function<void(std::string&)>& write_data) {
   const Envelope& envelope = event.envelope;
   auto json = std::make_shared<std::string>();
-  json->reserve(data.size() + envelope.key.size() + 320);
+  json->reserve(bytes + envelope.key.size() + 320);
   json::ObjectWriter out(*json);
   if (envelope.seq != 0) out.integer("seq", static_cast<std::int64_t>(envelope.seq));
   out.integer("time", envelope.time);
@@ -83,35 +88,18 @@ void write_event(Event& event, std::string_view data) {
   put(std::span(texts).first<before_topic>());
   out.string_or_null("topic", envelope.topic);
   put(std::span(texts).subspan<before_topic>());
-  out.raw("data", data);
+  const std::size_t begin = out.value("data").size();
+  write_data(*json);
+  const std::size_t end = json->size();
   out.close();
-  event.data = std::string_view(*json).substr(json->size() - 1 - data.size(), data.size());
+  event.data = std::string_view(*json).substr(begin, end - begin);
   event.json = std::move(json);
 }
 
 Event make_event(Envelope&& envelope, std::string_view data) {
   Event event{.envelope = std::move(envelope), .json = {}, .data = {}};
-  write_event(event, data);
+  write_event(event, data.size(), [data](std::string& out) { out += data; });
   return event;
-}
-
-void add_to_data(Event& event, std::string_view name, std::string_view value) {
-  assert(event.data.size() > 2);
-  const auto before = static_cast<std::size_t>(event.data.data() - event.json->data());
-  auto json = std::make_shared<std::string>();
-  json->reserve(event.json->size() + name.size() + value.size() + 4);
-  json->append(*event.json, 0, event.json->size() - 2);  // the ends of the data and of the event
-  json->append(",\"").append(name).append("\":").append(value).append("}}");
-  event.data = std::string_view(*json).substr(before, json->size() - 1 - before);
-  event.json = std::move(json);
-}
-
-std::string_view delivery_of(const Event& event) {
-  for (const json::Member& member : json::members(event.data)) {
-    if (member.name == "delivery") return member.value;
-    if (member.name == "message") break;
-  }
-  return "{}";
 }
 
 Result<Event> parse_event(std::string text) {
@@ -136,16 +124,7 @@ Result<Event> parse_event(std::string text) {
       event.data = member.value;
     }
   }
-  if (envelope.type == EventType::message_appended || envelope.type == EventType::session_resumed) {
-    for (const json::Member& member : json::members(event.data)) {  // `deliver` stands before these
-      if (member.name == "client") envelope.client_list = client_list("", json::as_string(member.value).value_or(""));
-      if (member.name == "ownClient") envelope.client_list.insert(0, envelope.actor);
-      if (member.name == "deliver") envelope.delivers = member.value == "true";
-      if (member.name == "saidByRun") envelope.said_by_run = member.value == "true";
-      if (member.name == "delivery" || member.name == "message") break;
-    }
-    if (envelope.delivers) envelope.delivery_channel = json::string_at(delivery_of(event), "channel").value_or("");
-  }
+  if (envelope.type == EventType::message_appended) read_delivery(event);
   if (!typed || envelope.seq == 0) return fail(Code::bad_request, "not an event: " + event.json->substr(0, 120));
   return event;
 }

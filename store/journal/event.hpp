@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +25,7 @@ enum class EventType : std::uint8_t {
   session_archived,    // {archivedAs, set}
   session_unarchived,  // {unset}
   session_deleted,     // {archivedAs, purged, reason?}
-  message_appended,    // {set, message, deliver?, delivery?, mediaUrls?, word?}
+  message_appended,    // decide::MessageAppended
   topic_created,       // {}
   topic_deleted,       // {archivedAs}
   policy_changed,
@@ -114,9 +115,7 @@ struct Envelope {
   std::string source{};  // api | external | recovery | …
   // Not members of the event, but read from its data: a message.appended has `deliver`, and goes to this channel.
   bool delivers = false;
-  bool said_by_run = false;  // message.appended: the runner of the active run has said it
   std::string delivery_channel{};
-  std::string client_list{};  // client_list() of a person's message or a resume; empty: no client is named
 
   // The channel that the event is about: where a message is sent to, else that of the session.
   const std::string& about_channel() const { return delivery_channel.empty() ? channel : delivery_channel; }
@@ -132,19 +131,9 @@ struct Event {
   std::string_view data;                    // the raw `data` object, inside json
 };
 
-// Names the list of sessions that a client has used (decide/last_used.hpp): <owner>\n<client>. `owner`: the token, if
-// it does not see the whole agent. In the event's data it stands as {"client":…,"ownClient"?:true}, before `message`;
-// the owner is the event's actor.
-std::string client_list(std::string_view owner, std::string_view client);
-
 Event make_event(Envelope&& envelope, std::string_view data);
-// Writes the envelope of an event and this data as its JSON.
-void write_event(Event& event, std::string_view data);
-// Adds a member at the end of the event's data, which has others.
-void add_to_data(Event& event, std::string_view name, std::string_view value);
-// Returns the member `delivery` of a message.appended; {} if it has none. It stands before `message`, which may be long
-// and is not looked at.
-std::string_view delivery_of(const Event& event);
+// Writes an event's envelope as its JSON. `write_data` appends the data object, of about so many bytes.
+void write_event(Event& event, std::size_t bytes, const std::function<void(std::string&)>& write_data);
 // Reads an event of a journal. bad_request: it is none, or of a type that this version does not know.
 Result<Event> parse_event(std::string json);
 

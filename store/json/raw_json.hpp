@@ -189,7 +189,7 @@ class ObjectWriter {
   void boolean(std::string_view name, bool value) { raw(name, value ? "true" : "false"); }
   void string_or_null(std::string_view name, const std::optional<std::string>& text);
   void strings(std::string_view name, std::span<const std::string> texts);  // an array
-  // Writes the name. The value is what is appended to the returned text next.
+  // Writes the name, and returns the text to which the caller appends the value.
   std::string& value(std::string_view name) {
     raw(name, {});
     return out_;
@@ -217,7 +217,7 @@ class ArrayWriter {
   explicit ArrayWriter(std::string& out) : out_(out) { out_ += '['; }
   ArrayWriter(const ArrayWriter&) = delete;
   ArrayWriter& operator=(const ArrayWriter&) = delete;
-  // The next element is what is appended to the returned text next.
+  // Returns the text to which the caller appends the next element.
   std::string& next() {
     if (!std::exchange(first_, false)) out_ += ',';
     return out_;

@@ -20,12 +20,12 @@ const std::string discord = R"({"channel":"discord","to":"b"})";
 
 TEST_CASE("takeover: a word answers what stands before it at its address and topic") {
   Takeover takeover;
-  takeover.say({.reply_to = slack, .seen_seq = 5});
+  takeover.say({{.reply_to = slack, .seen_seq = 5}});
   CHECK(takeover.is_answered({slack, ""}, 4));
   CHECK_FALSE(takeover.is_answered({slack, ""}, 5));
   CHECK_FALSE(takeover.is_answered({discord, ""}, 4));
   CHECK_FALSE(takeover.is_answered({slack, "t"}, 4));
-  takeover.say({.reply_to = slack, .seen_seq = 3});
+  takeover.say({{.reply_to = slack, .seen_seq = 3}});
   CHECK(takeover.is_answered({slack, ""}, 4));
 }
 
@@ -40,7 +40,7 @@ TEST_CASE("takeover: what is written is read again") {
                     .policy_before = ""};
   takeover.hold(held_by(slack, 7));
   takeover.waiting.back().topic = "side";
-  takeover.say({.reply_to = "", .topic = "x", .seen_seq = 9});
+  takeover.say({{.reply_to = "", .seen_seq = 9}, "x"});
   const std::string stored = json::to_json(takeover);
   const Takeover read = json::from_json<Takeover>(stored);
   CHECK(json::to_json(read) == stored);
@@ -60,7 +60,7 @@ TEST_CASE("takeover: of an address where very much waits the newest message is l
   CHECK(takeover.waiting.back().seq == Takeover::most_waiting + 500);
   takeover.hold(held_by(discord, 2'000));
   CHECK(takeover.waiting.size() == Takeover::most_waiting + 1);
-  takeover.say({.reply_to = slack, .seen_seq = 1'200});  // those that are answered make room
+  takeover.say({{.reply_to = slack, .seen_seq = 1'200}});  // those that are answered make room
   CHECK(takeover.waiting.size() == 2);
   CHECK(takeover.waiting.front().seq == Takeover::most_waiting + 500);
 }

@@ -5,8 +5,8 @@
 namespace sessiond::decide {
 namespace {
 
-struct Counted : World {
-  explicit Counted(bool shared) {
+struct CountingWorld : World {
+  explicit CountingWorld(bool shared) {
     rules.shared = shared;
     run(CreateSession{.key = main_key, .session_id = "s"});
   }
@@ -34,7 +34,7 @@ json::Edit fitted(std::string_view entry, bool shared, std::optional<std::int64_
 }  // namespace
 
 TEST_CASE("totalTokens is the sum in mode own") {
-  Counted world(false);
+  CountingWorld world(false);
   world.reply(usage);
   world.reply(usage);
   CHECK(at(world.entry(), "totalTokens") == "2000");
@@ -43,7 +43,7 @@ TEST_CASE("totalTokens is the sum in mode own") {
 }
 
 TEST_CASE("totalTokens is the size of the present context in mode shared") {
-  Counted world(true);
+  CountingWorld world(true);
   world.reply(usage);
   world.reply(R"({"input":60,"output":7,"cacheRead":940})");
   CHECK(at(world.entry(), "totalTokens") == "1000");
@@ -62,7 +62,7 @@ TEST_CASE("totalTokens is the size of the present context in mode shared") {
 }
 
 TEST_CASE("a reset leaves the size of the context unknown, and no sums") {
-  Counted world(true);
+  CountingWorld world(true);
   world.reply(usage);
   world.run(ResetSession{.target = {.key = main_key}});
   CHECK(at(world.entry(), "totalTokensFresh") == "false");
@@ -75,7 +75,7 @@ TEST_CASE("a reset leaves the size of the context unknown, and no sums") {
 }
 
 TEST_CASE("sums outlive a change of the mode and back") {
-  Counted world(false);
+  CountingWorld world(false);
   world.reply(usage);
   world.rules.shared = true;
   world.add(R"({"role":"user","text":"q"})");

@@ -163,14 +163,17 @@ std::uint64_t Fixture::commit(std::vector<Said> said) {
               const decide::FetchedLines&) -> Result<decide::Decision> {
         decide::Decision decision;
         for (const Said& one : said) {
-          decision.events.push_back({journal::make_event({.seq = context.next_seq + decision.events.size(),
-                                                          .time = context.now,
-                                                          .type = one.type,
-                                                          .agent = one.agent,
-                                                          .key = one.key,
-                                                          .channel = one.channel,
-                                                          .topic = one.topic},
-                                                         "{\"text\":" + json::quote(one.text) + "}")});
+          const std::string text = "{\"text\":" + json::quote(one.text) + "}";
+          const bool is_message = one.type == journal::EventType::message_appended;
+          decision.events.push_back(
+              decide::decode(journal::make_event({.seq = context.next_seq + decision.events.size(),
+                                                  .time = context.now,
+                                                  .type = one.type,
+                                                  .agent = one.agent,
+                                                  .key = one.key,
+                                                  .channel = one.channel,
+                                                  .topic = one.topic},
+                                                 is_message ? R"({"set":{},"message":)" + text + "}" : text)));
         }
         return decision;
       },

@@ -205,8 +205,9 @@ class RunStart {
       return fail(Code::queue_full, fmt::format("the queue of {} is full (queueCap {})", session.key(), rules.cap));
     TRY(const auto input, append_input(session));
     if (builder_.out.need) return std::move(builder_.out);
-    const Placed placed = place_input(builder_, session, runs_, rules, input, std::move(run_));
+    Placed placed = place_input(builder_, session, runs_, rules, input, std::move(run_));
     if (builder_.out.need) return std::move(builder_.out);
+    placed.run.input.insert(placed.run.input.begin(), placed.before.begin(), placed.before.end());
     answer_run(builder_, session, placed.run,
                {.status = 202,
                 .position = placed.position,

@@ -58,6 +58,8 @@ Payload read_message(std::string_view data, std::optional<json::Edit>& edit) {
 Payload read(const journal::Event& event, std::optional<json::Edit>& edit) {
   switch (event.envelope.type) {
     case EventType::run_queued:
+      if (json::find(event.data, "joined")) return json::from_json<RunInputs>(event.data);
+      [[fallthrough]];
     case EventType::run_started:
     case EventType::run_aborting:
     case EventType::run_finished:

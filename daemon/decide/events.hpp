@@ -63,6 +63,30 @@ struct RunTold {
   }
 };
 
+// run.queued of a run that waits already, where only its inputs change.
+struct RunInputs {
+  std::string run_id{};
+  std::int64_t attempt = 1;
+  std::vector<std::string> left{}, joined{};  // entry ids: the run loses the first, and then gets the others
+  std::int64_t ready_at = 0;                  // as Run::ready_at
+  std::vector<std::string> texts{};           // as RunPlace::texts, of `joined`
+  std::vector<DroppedInput> overflow{};       // as RunTold::overflow
+  friend bool operator==(const RunInputs&, const RunInputs&) = default;
+
+  template <class V, class I>
+  static void describe(V& v, I& inputs) {
+    v.text("runId", inputs.run_id);
+    v.number("attempt", inputs.attempt);
+    v.texts_if("left", inputs.left);
+    v.texts("joined", inputs.joined);
+    v.own([&] {
+      v.number("readyAt", inputs.ready_at);
+      v.texts_if("texts", inputs.texts);
+      v.records_if("overflow", inputs.overflow);
+    });
+  }
+};
+
 // run.progress: text that the active run has said, messages that its runner has taken, or only what it sets in the
 // session's entry.
 struct RunProgress {
@@ -337,7 +361,7 @@ struct DeliveryTold {
   }
 };
 
-using Payload = std::variant<Raw, RunTold, RunProgress, RunnerTold, DirectiveInjected, Approval, TakeoverTold,
+using Payload = std::variant<Raw, RunTold, RunInputs, RunProgress, RunnerTold, DirectiveInjected, Approval, TakeoverTold,
                              HandbackTold, MessageHeld, HookTold, ShutdownTold, SessionResumed, MessageAppended,
                              DeliveryTold>;
 

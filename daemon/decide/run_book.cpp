@@ -130,6 +130,19 @@ void drop(SessionRuns& runs, const std::optional<runs::Overflow::Of>& of, std::s
   there->add(text, std::move(id));
 }
 
+void change_inputs(Run& run, const RunInputs& told) {
+  run.texts.resize(run.input.size());
+  for (const std::string& id : told.left) {
+    const auto found = std::ranges::find(run.input, id);
+    if (found == run.input.end()) continue;
+    run.texts.erase(run.texts.begin() + (found - run.input.begin()));
+    run.input.erase(found);
+  }
+  run.input.insert(run.input.end(), told.joined.begin(), told.joined.end());
+  run.texts.insert(run.texts.end(), told.texts.begin(), told.texts.end());
+  run.ready_at = told.ready_at;
+}
+
 void drop(SessionRuns& runs, const std::vector<DroppedInput>& overflow) {
   for (const DroppedInput& dropped : overflow) drop(runs, dropped.of, dropped.text, dropped.entry_id);
 }
@@ -259,6 +272,15 @@ bool RunBook::take(const Change& change, const RunTold& told) {
   }
   drop(runs, told.overflow);
   list_open(key);
+  return true;
+}
+
+bool RunBook::take(const Change& change, const RunInputs& inputs) {
+  SessionRuns* runs = find_mutable(change.envelope.key);
+  if (runs == nullptr) return false;
+  const auto run = std::ranges::find(runs->queued, inputs.run_id, &Run::id);
+  if (run != runs->queued.end()) change_inputs(*run, inputs);
+  drop(*runs, inputs.overflow);
   return true;
 }
 

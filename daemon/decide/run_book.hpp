@@ -54,6 +54,7 @@ class RunBook {
  private:
   // Take in what an event says. They return false if it changes nothing here.
   bool take(const Change& change, const RunTold& told);
+  bool take(const Change& change, const RunInputs& inputs);
   bool take(const Change& change, const RunProgress& progress);
   bool take(const Change& change, const RunnerTold& told);
   bool take(const Change& change, const DirectiveInjected& injected);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <ranges>
+#include <span>
+#include <tuple>
 
 namespace sessiond::decide {
 namespace {
@@ -42,6 +44,16 @@ bool steers(const SessionRuns& runs, const RunInput& input) {
   return runs.steered.size() + input.ids.size() <= most_steered && bytes <= most_steered_bytes;
 }
 
+// Returns whether a run that waits stays as it is, but for its inputs, when this run joins it.
+bool has_terms_of(const Run& waiting, const Run& run) {
+  const auto terms = [](const Run& each) {
+    return std::tie(each.session_id, each.topic, each.status, each.attempt, each.retry_of, each.reply_to, each.origin,
+                    each.collects, each.max_steps, each.lease_ms, each.idle_timeout_ms, each.additional_context,
+                    static_cast<const RunModel&>(each));
+  };
+  return terms(waiting) == terms(run);
+}
+
 // The queue as this decision leaves it. Each change is told by an event.
 class Queue {
  public:
@@ -75,30 +87,20 @@ class Queue {
     }
   }
 
-  // Puts an input into the waiting run that it joins, or in a run of its own. Returns the run's place, from 1.
-  std::size_t put(runs::QueueMode mode, Run& run) {
+  // Puts an input into the waiting run that it joins, or in a run of its own.
+  Placed put(runs::QueueMode mode, Run run) {
     const auto joined = std::ranges::find_if(queued_, [&](const Run* waiting) { return joins(*waiting, mode, run); });
     const bool is_joined = joined != queued_.end();
     if (shortened_ != nullptr && !(is_joined && *joined == shortened_)) {
-      Run shorter = rest_of(*shortened_);
-      shorter.texts.clear();
       record_lost();
-      emit_run(builder_, session_, journal::EventType::run_queued,
-               {.run = std::move(shorter), .overflow = std::exchange(dropped_, {})});
+      emit_inputs(*shortened_, without_lost(*shortened_));
     }
-    if (is_joined) {
-      const Run& waiting = **joined;
-      if (&waiting == shortened_) record_lost();
-      run.id = waiting.id;
-      run.created_at = waiting.created_at;
-      run.age_created_at = waiting.age_created_at;
-      run.ready_at = std::min(run.ready_at, latest_start(run.created_at));
-      run.input.insert(run.input.begin(), waiting.input.begin() + lost_by(waiting), waiting.input.end());
-    }
-    emit_run(builder_, session_, journal::EventType::run_queued,  // with the texts of the new inputs
+    if (is_joined) return join(**joined, static_cast<std::size_t>(joined - queued_.begin()) + 1, std::move(run));
+    emit_run(builder_, session_, journal::EventType::run_queued,
              {.run = run, .overflow = std::exchange(dropped_, {})});
-    if (is_joined) return static_cast<std::size_t>(joined - queued_.begin()) + 1;
-    return place_in(queued_ | std::views::transform([](const Run* each) -> const Run& { return *each; }), run) + 1;
+    const auto runs = queued_ | std::views::transform([](const Run* each) -> const Run& { return *each; });
+    const std::size_t position = place_in(runs, run) + 1;
+    return {.run = std::move(run), .position = position};
   }
 
  private:
@@ -111,13 +113,38 @@ class Queue {
     return first_input + builder_.context().rules->runs.queue_max_wait_ms;
   }
   std::ptrdiff_t lost_by(const Run& run) const { return &run == shortened_ ? static_cast<std::ptrdiff_t>(lost_) : 0; }
-  // A run without the inputs that it has lost.
-  Run rest_of(const Run& run) const {
-    Run rest = run;
-    const std::ptrdiff_t texts = std::min(lost_by(run), std::ssize(rest.texts));
-    rest.input.erase(rest.input.begin(), rest.input.begin() + lost_by(run));
-    rest.texts.erase(rest.texts.begin(), rest.texts.begin() + texts);
-    return rest;
+  RunInputs without_lost(const Run& run) const {
+    RunInputs change = no_change_of(run);
+    change.left.assign(run.input.begin(), run.input.begin() + lost_by(run));
+    return change;
+  }
+  void emit_inputs(const Run& run, RunInputs change) {
+    change.overflow = std::exchange(dropped_, {});
+    builder_.emit(journal::EventType::run_queued, session_, std::move(change), run.topic);
+  }
+
+  Placed join(const Run& waiting, std::size_t position, Run run) {
+    if (&waiting == shortened_) record_lost();
+    run.id = waiting.id;
+    run.created_at = waiting.created_at;
+    run.age_created_at = waiting.age_created_at;
+    run.ready_at = std::min(run.ready_at, latest_start(run.created_at));
+    const std::span<const std::string> before(waiting.input.begin() + lost_by(waiting), waiting.input.end());
+    Placed placed{.position = position, .before = before};
+    if (has_terms_of(waiting, run)) {
+      RunInputs change = without_lost(waiting);
+      change.joined = run.input;
+      change.texts = run.texts;
+      change.ready_at = run.ready_at;
+      emit_inputs(waiting, std::move(change));
+    } else {
+      Run whole = run;
+      whole.input.insert(whole.input.begin(), before.begin(), before.end());
+      emit_run(builder_, session_, journal::EventType::run_queued,  // with the texts of the new inputs
+               {.run = std::move(whole), .overflow = std::exchange(dropped_, {})});
+    }
+    placed.run = std::move(run);
+    return placed;
   }
 
   DecisionBuilder& builder_;
@@ -211,8 +238,9 @@ Placed place_input(DecisionBuilder& builder, Session& session, const SessionRuns
   run.origin = step == BusyStep::interrupt ? runs::Origin::interrupt : runs::Origin::queued;
   run.input = input.ids;
   for (const std::string& text : input.texts) run.texts.push_back(policy::overflow_line(text));
-  const std::size_t position = queue.put(rules.mode, run);
-  return {.run = std::move(run), .steered = injects, .position = position};
+  Placed placed = queue.put(rules.mode, std::move(run));
+  placed.steered = injects;
+  return placed;
 }
 
 }  // namespace sessiond::decide

@@ -242,6 +242,10 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
   builder.emit(type, session, std::move(told), topic, std::move(edit));
 }
 
+RunInputs no_change_of(const Run& run) {
+  return {.run_id = run.id, .attempt = run.attempt, .ready_at = run.ready_at};
+}
+
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
                    const std::optional<std::string>& topic, json::Edit edit) {
   builder.emit(journal::EventType::approval_resolved, session, approval, topic, std::move(edit));
@@ -386,15 +390,14 @@ void take_off_queue(DecisionBuilder& builder, Session& session, const std::vecto
   if (runs == nullptr) return;
   std::vector<Run> ended;
   for (const Run& queued : runs->queued) {
-    Run left = queued;
-    std::erase_if(left.input, [&ids](const std::string& id) { return is_in(ids, id); });
-    if (left.input.size() == queued.input.size()) continue;
-    if (left.input.empty()) {
+    RunInputs change = no_change_of(queued);
+    std::ranges::copy_if(queued.input, std::back_inserter(change.left),
+                         [&ids](const std::string& id) { return is_in(ids, id); });
+    if (change.left.empty()) continue;
+    if (change.left.size() == queued.input.size())
       ended.push_back(queued);
-      continue;
-    }
-    left.texts.clear();  // the book has those of the other inputs
-    emit_run(builder, session, journal::EventType::run_queued, {.run = std::move(left)});
+    else
+      builder.emit(journal::EventType::run_queued, session, std::move(change), queued.topic);
   }
   end_queued(builder, session, std::move(ended), RunStatus::dropped, error);
 }

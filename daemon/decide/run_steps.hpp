@@ -57,6 +57,8 @@ void end_queued(DecisionBuilder& builder, Session& session, std::vector<Run> run
 // Appends the entry sessiond.run of inputs that a run has lost while it waits. May set builder.out.need.
 void record_lost(DecisionBuilder& builder, Session& session, const Run& run, std::span<const std::string> input,
                  const std::string& error);
+// For run.queued: the waiting run as it is.
+RunInputs no_change_of(const Run& run);
 // Takes messages out of the runs that wait. A run without any other input is dropped, with `error`. May set
 // builder.out.need.
 void take_off_queue(DecisionBuilder& builder, Session& session, const std::vector<std::string>& ids,

@@ -20,6 +20,7 @@ constexpr std::int64_t retry_ms = 1'000;        // when a run could not be ended
 const std::string& run_in(const decide::Change& change) {
   static const std::string none;
   if (const auto* told = change.as<decide::RunTold>()) return told->run.id;
+  if (const auto* inputs = change.as<decide::RunInputs>()) return inputs->run_id;
   if (const auto* told = change.as<decide::RunnerTold>()) return told->run_id;
   return none;
 }

@@ -49,7 +49,7 @@ enum class EventType : std::uint8_t {
   session_forked,      // {from, messageId}
   context_cleared,     // {archivedAs, archivedMore?, entryAs, set, unset}
   // Of runs: each has the `runId`.
-  run_queued,          // {input, attempt, retryOf?}
+  run_queued,          // {input, attempt, retryOf?} | {attempt, left?, joined}: of a run that waits already
   run_started,         // {runner, attempt, input, model, provider, set}
   run_progress,        // {at, text}: the answer so far, from a code point on
   run_aborting,        // {reason?}

@@ -416,3 +416,17 @@ TEST_CASE("messages after the last event that moved rev are ours as well") {
   }
   CHECK(lost.after.field("agent:main:old", "messageCount") == "3");
 }
+
+TEST_CASE("times before 1970 and beyond 2^53 in another program's files are read back as they were published") {
+  const std::vector<std::string> line{
+      R"({"type":"message","id":"a","parentId":null,"timestamp":"1960-01-01T00:00:00.000Z","message":)"
+      R"({"role":"user","content":"x","timestamp":-9}})"};
+  for (const char* updated_at : {"-5", "9007199254740999"}) {
+    World world;
+    world.store("k", R"({"sessionId":"s","updatedAt":)" + std::string(updated_at) + R"(,"lastInteractionAt":-4})");
+    const Decision done = take(world, lines_of(line, 0, 100));  // commit() checks that it reads back
+    REQUIRE(done.events.size() == 1);
+    CHECK(at(at(done.events[0].data, "set"), "updatedAt") == updated_at);
+    CHECK(world.state.last_used.of_agent() == std::vector<std::string>{"k"});
+  }
+}

@@ -269,3 +269,66 @@ TEST_CASE("takeover: what a shared store says of the send policy is put back, al
     CHECK(world.field(key, "sendPolicy") == (before.empty() ? "-" : before));
   }
 }
+
+namespace {
+
+StartRun waits(const std::string& text) {
+  return {.target = {.key = run_key}, .input = {message("user", text)}, .queue_only = true};
+}
+
+struct WithWaiting : WithRuns {
+  WithWaiting() {
+    run(waits("one"));
+    run(ClaimRun{.target = {.key = run_key}, .run_id = waiting().id, .terms = {.runner = "r"}});
+    run(waits("two"));
+  }
+  const Run& waiting() const { return runs().queued.front(); }
+};
+
+}  // namespace
+
+TEST_CASE("input that joins a run is told without the input that waits already") {
+  WithWaiting world;
+  const std::vector<std::string> before = world.waiting().input;
+  REQUIRE(before.size() == 1);
+  const Decision joined = world.run(waits("three"));
+  const auto* told = joined.events.back().as<RunInputs>();
+  REQUIRE(told != nullptr);
+  CHECK(told->run_id == world.waiting().id);
+  CHECK(told->left.empty());
+  REQUIRE(told->joined.size() == 1);
+  CHECK(world.waiting().input == std::vector{before.front(), told->joined.front()});
+  CHECK(world.waiting().texts == std::vector<std::string>{"two", "three"});
+  CHECK(world.waiting().ready_at == told->ready_at);
+  std::size_t shown = 0;
+  for ([[maybe_unused]] const auto id : json::elements(json::find(joined.body, "input").value_or("[]"))) ++shown;
+  CHECK(shown == 2);
+}
+
+TEST_CASE("input that joins a full queue is told with the input that it pushes out") {
+  WithWaiting world;
+  world.run(PatchSession{.target = {.key = run_key}, .patch = R"({"queueCap":2})"});
+  world.run(waits("three"));
+  const std::vector<std::string> before = world.waiting().input;
+  const Decision joined = world.run(waits("four"));
+  const auto* told = joined.events.back().as<RunInputs>();
+  REQUIRE(told != nullptr);
+  CHECK(told->left == std::vector{before.front()});
+  CHECK(world.waiting().input == std::vector{before.back(), told->joined.front()});
+  CHECK(world.waiting().texts == std::vector<std::string>{"three", "four"});
+  REQUIRE(told->overflow.size() == 1);
+  CHECK(told->overflow.front().text == "two");
+}
+
+TEST_CASE("input that joins a run with other terms is told with the whole run") {
+  WithWaiting world;
+  StartRun other = waits("three");
+  other.terms.model = "m2";
+  const Decision joined = world.run(other);
+  const auto* told = joined.events.back().as<RunTold>();
+  REQUIRE(told != nullptr);
+  CHECK(told->run.model == "m2");
+  CHECK(told->run.input.size() == 2);
+  CHECK(world.waiting().model == "m2");
+  CHECK(world.waiting().texts == std::vector<std::string>{"two", "three"});
+}

@@ -61,6 +61,20 @@ TEST_CASE("totalTokens is the size of the present context in mode shared") {
   CHECK(at(world.entry(), "totalTokens") == "990");
 }
 
+TEST_CASE("sums that reach 2^53 are the same after a restart") {
+  for (const bool shared : {false, true}) {
+    CountingWorld world(shared);
+    world.reply(R"({"input":9007199254740991,"output":4611686018427387904})");
+    world.reply(usage);
+    const std::string entry = world.entry();
+    World replayed;
+    for (const std::string& event : world.log)
+      apply(replayed.state, decode(*journal::parse_event(event)), Replay::yes);
+    CHECK(*replayed.session(main_key).entry() == entry);
+    CHECK(replayed.session(main_key).usage_totals == world.session(main_key).usage_totals);
+  }
+}
+
 TEST_CASE("a reset leaves the size of the context unknown, and no sums") {
   CountingWorld world(true);
   world.reply(usage);

@@ -132,6 +132,11 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
       }
     }
     if (at == text.size()) break;
+    if (text.size() >= 8 && at + 8 > text.size()) {  // the last 8 bytes: some of them for the second time
+      std::uint64_t last = 0;
+      std::memcpy(&last, text.data() + text.size() - sizeof(last), sizeof(last));
+      if ((last & 0x8080808080808080ULL) == 0) break;
+    }
     const std::size_t length = utf8_sequence(text, at);
     if (length == 0) return at;
     at += length;

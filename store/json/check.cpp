@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <forward_list>
 #include <span>
 
@@ -15,14 +16,11 @@ namespace {
 
 class Checker {
  public:
-  Checker(std::string_view text, CheckOptions options) : text_(text), options_(options) {
-    levels_.reserve(usual_depth);
-    names_.reserve(few);
-  }
+  Checker(std::string_view text, CheckOptions options) : text_(text), options_(options) {}
 
   std::expected<void, Error> run() {
-    value_and_nested();
-    if (!error_) {
+    if (options_.members != nullptr) options_.members->clear();
+    if (value_and_nested()) {
       space();
       if (at_ != text_.size()) stop("unexpected text after the value");
     }
@@ -31,84 +29,87 @@ class Checker {
   }
 
  private:
-  enum class State : std::uint8_t { value, name_or_end, name, element_or_end, after };
   struct Level {
     bool object;
     std::size_t first_name;  // in names_
   };
   static constexpr std::size_t few = 16;
   static constexpr std::size_t usual_depth = 8;
+  // What a step came to. `began`: an object or array that is not empty was opened.
+  enum class Step : std::uint8_t { failed, passed, began };
 
-  void value_and_nested() {
-    State state = State::value;
-    while (!error_) {
+  bool value_and_nested() {
+    space();
+    for (;;) {
+      const Step step = value();
+      if (step == Step::failed) return false;
+      if (step == Step::passed && !ends()) return false;
+      if (levels_.empty()) return true;
       space();
-      switch (state) {
-        case State::value:
-          state = value();
-          break;
-        case State::element_or_end:
-          state = peek() == ']' ? close() : value();
-          break;
-        case State::name_or_end:
-          state = peek() == '}' ? close() : name();
-          break;
-        case State::name:
-          state = name();
-          break;
-        case State::after:
-          if (levels_.empty()) return;
-          state = after();
-          break;
-      }
+      if (levels_.back().object && !name()) return false;
     }
   }
 
-  State value() {
+  Step value() {
     switch (peek()) {
       case '{':
         return open(true);
       case '[':
         return open(false);
       case '"':
-        string();
-        break;
+        return passed(string());
       case 't':
-        literal("true");
-        break;
+        return passed(literal("true"));
       case 'f':
-        literal("false");
-        break;
+        return passed(literal("false"));
       case 'n':
-        literal("null");
-        break;
+        return passed(literal("null"));
       default:
-        number();
-        break;
+        return passed(number());
     }
-    return State::after;
   }
+  static Step passed(bool whole) { return whole ? Step::passed : Step::failed; }
 
-  State open(bool object) {
-    if (levels_.size() >= options_.max_depth) return stop(fmt::format("nested deeper than {}", options_.max_depth));
+  Step open(bool object) {
+    if (levels_.size() >= options_.max_depth) {
+      stop(fmt::format("nested deeper than {}", options_.max_depth));
+      return Step::failed;
+    }
     levels_.push_back({.object = object, .first_name = names_.size()});
     ++at_;
-    return object ? State::name_or_end : State::element_or_end;
+    space();
+    if (peek() != (object ? '}' : ']')) return Step::began;
+    return passed(close());
   }
 
-  State after() {
-    const char c = peek();
-    if (c == (levels_.back().object ? '}' : ']')) return close();
-    if (c != ',') return unexpected();
-    ++at_;
-    return levels_.back().object ? State::name : State::value;
+  // Passes what follows a value: the ends of those that it is the last of, and a comma. False when the text ends
+  // otherwise; true without a comma when the outermost value has ended.
+  bool ends() {
+    while (!levels_.empty()) {
+      const bool is_object = levels_.back().object;
+      if (options_.members != nullptr && is_object && levels_.size() == 1) end_member();
+      space();
+      const char c = peek();
+      if (c == ',') {
+        ++at_;
+        return true;
+      }
+      if (c != (is_object ? '}' : ']')) return unexpected();
+      if (!close()) return false;
+    }
+    return true;
   }
 
-  State name() {
+  void end_member() {
+    std::string_view& value = options_.members->back().value;
+    const auto begin = static_cast<std::size_t>(value.data() - text_.data());
+    value = text_.substr(begin, at_ - begin);
+  }
+
+  bool name() {
     if (peek() != '"') return unexpected();
     const std::size_t begin = at_;
-    string();
-    if (error_) return State::after;
+    if (!string()) return false;
     const std::string_view raw = text_.substr(begin + 1, at_ - begin - 2);
     if (options_.unique_names && !first_of(raw)) {
       at_ = begin;
@@ -117,7 +118,9 @@ class Checker {
     space();
     if (peek() != ':') return unexpected();
     ++at_;
-    return State::value;
+    space();
+    if (options_.members != nullptr && levels_.size() == 1) options_.members->push_back({raw, text_.substr(at_, 0)});
+    return true;
   }
 
   // Whether the open object has this name for the first time. Few names are compared one by one, which is fastest. Many
@@ -131,7 +134,7 @@ class Checker {
     return true;
   }
 
-  State close() {
+  bool close() {
     const std::span<std::string_view> names = std::span(names_).subspan(levels_.back().first_name);
     if (names.size() > few) {
       std::ranges::sort(names);
@@ -141,26 +144,27 @@ class Checker {
     names_.resize(levels_.back().first_name);
     levels_.pop_back();
     ++at_;
-    return State::after;
+    return true;
   }
 
-  void string() {
+  bool string() {
     const std::size_t begin = ++at_;
     bool high = false;
     while ((at_ = find_special(text_, at_, high)) < text_.size() && text_[at_] != '"') {
-      if (text_[at_] != '\\') return void(stop("control character in a string"));
-      if (!escape()) return void(stop("bad escape in a string"));
+      if (text_[at_] != '\\') return stop("control character in a string");
+      if (!escape()) return stop("bad escape in a string");
       ++at_;
     }
-    if (at_ >= text_.size()) return void(stop("unexpected end in a string"));
+    if (at_ >= text_.size()) return stop("unexpected end in a string");
     if (options_.utf8 && high) {
       if (const auto bad = store::invalid_utf8(text_.substr(begin, at_ - begin))) {
         at_ = begin + *bad;
-        return void(stop("not UTF-8"));
+        return stop("not UTF-8");
       }
       if (options_.line_ends != nullptr && has_line_ends(text_.substr(begin, at_ - begin))) *options_.line_ends = true;
     }
     ++at_;
+    return true;
   }
 
   bool escape() {  // from the backslash; leaves at_ on the escape's last character
@@ -175,9 +179,10 @@ class Checker {
     return true;
   }
 
-  void literal(std::string_view word) {
-    if (text_.substr(at_, word.size()) != word) return void(unexpected());
+  bool literal(std::string_view word) {
+    if (text_.substr(at_, word.size()) != word) return unexpected();
     at_ += word.size();
+    return true;
   }
 
   bool digits() {
@@ -186,33 +191,34 @@ class Checker {
     return at_ > begin;
   }
 
-  void number() {
+  bool number() {
     if (peek() == '-') ++at_;
     if (peek() == '0') {
       ++at_;
     } else if (!digits()) {
-      return void(unexpected());
+      return unexpected();
     }
     if (peek() == '.') {
       ++at_;
-      if (!digits()) return void(unexpected());
+      if (!digits()) return unexpected();
     }
     if (peek() == 'e' || peek() == 'E') {
       ++at_;
       if (peek() == '+' || peek() == '-') ++at_;
-      if (!digits()) return void(unexpected());
+      if (!digits()) return unexpected();
     }
+    return true;
   }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void space() {
     while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
-  State stop(std::string detail) {
+  bool stop(std::string detail) {
     error_ = Error{at_, std::move(detail)};
-    return State::after;
+    return false;
   }
-  State unexpected() {
+  bool unexpected() {
     if (at_ >= text_.size()) return stop("unexpected end");
     const auto c = static_cast<unsigned char>(text_[at_]);
     return stop(c >= 0x20 && c < 0x7F ? fmt::format("unexpected '{}'", text_[at_])
@@ -222,9 +228,9 @@ class Checker {
   std::string_view text_;
   CheckOptions options_;
   std::size_t at_ = 0;
-  std::vector<Level> levels_;
-  std::vector<std::string_view> names_;      // of the open objects, escapes resolved
-  std::forward_list<std::string> resolved_;  // those of them that were written with escapes
+  boost::container::small_vector<Level, usual_depth> levels_;
+  boost::container::small_vector<std::string_view, few> names_;  // of the open objects, escapes resolved
+  std::forward_list<std::string> resolved_;                      // those of them that were written with escapes
   std::optional<Error> error_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "store/json/raw_json.hpp"
@@ -15,7 +16,28 @@ namespace sessiond::json {
 
 namespace {
 
-char* put(char* at, std::string_view text) { return std::copy_n(text.data(), text.size(), at); }
+// Copies the first and the last bytes of a short text, which may overlap. Most names and many values are short.
+template <class Word>
+void put_ends(char* at, std::string_view text) {
+  Word first{}, last{};
+  const std::size_t behind = text.size() - sizeof(Word);
+  std::memcpy(&first, text.data(), sizeof(Word));
+  std::memcpy(&last, text.data() + behind, sizeof(Word));
+  std::memcpy(at, &first, sizeof(Word));
+  std::memcpy(at + behind, &last, sizeof(Word));
+}
+
+char* put(char* at, std::string_view text) {
+  const std::size_t size = text.size();
+  if (size > 16) return std::copy_n(text.data(), size, at);
+  if (size >= 8)
+    put_ends<std::uint64_t>(at, text);
+  else if (size >= 4)
+    put_ends<std::uint32_t>(at, text);
+  else
+    for (std::size_t index = 0; index < size; ++index) at[index] = text[index];
+  return at + size;
+}
 
 // Looks at all bytes, without an early end, so that the compiler can take many at once.
 bool is_ascii(std::string_view text) {

@@ -25,17 +25,6 @@ std::size_t skip_comma(std::string_view text) {
   return at < text.size() && text[at] == ',' ? skip_space(text, at + 1) : at;
 }
 
-// From the opening quote to behind the closing one, or to the end.
-std::size_t skip_string(std::string_view text, std::size_t at) {
-  ++at;
-  bool high = false;  // not needed here
-  while ((at = find_special(text, at, high)) < text.size()) {
-    if (text[at] == '"') return at + 1;
-    at += text[at] == '\\' ? 2 : 1;
-  }
-  return text.size();
-}
-
 // The bytes that follow a number, true, false or null.
 constexpr auto ends_scalar = [] {
   std::array<bool, 256> ends{};
@@ -50,18 +39,7 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
     while (at < text.size() && !ends_scalar[static_cast<unsigned char>(text[at])]) ++at;
     return at;
   }
-  std::size_t depth = 0;
-  while ((at = find_structural(text, at)) < text.size()) {
-    const char c = text[at];
-    if (c == '"') {
-      at = skip_string(text, at);
-      continue;
-    }
-    ++at;
-    if (c == '{' || c == '[') ++depth;
-    if ((c == '}' || c == ']') && --depth == 0) break;
-  }
-  return at;
+  return skip_nested(text, at);
 }
 
 std::optional<std::uint32_t> hex4(std::string_view text, std::size_t at) {
@@ -282,9 +260,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs_at(std::string_view o
   return pairs;
 }
 
-std::string compact(std::string_view value) {
-  std::string out;
-  out.reserve(value.size());
+std::string_view compacted(std::string_view value, std::string& held) {
   std::size_t plain = 0;  // where the bytes begin that are not copied yet
   for (std::size_t at = 0; at < value.size();) {
     if (value[at] == '"') {
@@ -292,13 +268,23 @@ std::string compact(std::string_view value) {
       continue;
     }
     if (is_space(value[at])) {
-      out.append(value, plain, at - plain);
+      if (plain == 0) {
+        held.clear();
+        held.reserve(value.size());
+      }
+      held.append(value, plain, at - plain);
       plain = at + 1;
     }
     ++at;
   }
-  out.append(value, plain);
-  return out;
+  if (plain == 0) return value;
+  return held.append(value, plain);
+}
+
+std::string compact(std::string_view value) {
+  std::string held;
+  const std::string_view out = compacted(value, held);
+  return out.data() == held.data() ? std::move(held) : std::string(out);
 }
 
 }  // namespace sessiond::json

@@ -23,11 +23,17 @@ namespace sessiond::json {
 
 inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
+struct Member {
+  std::string_view name;   // as written between the quotes (escapes not resolved)
+  std::string_view value;  // raw, without surrounding whitespace
+};
+
 struct CheckOptions {
-  std::size_t max_depth = 64;  // of arrays and objects within each other; for foreign files: foreign_depth
-  bool unique_names = false;   // refuse duplicate member names; for request bodies
-  bool utf8 = false;           // refuse bytes that are not UTF-8; for request bodies
-  bool* line_ends = nullptr;   // with utf8: set to true when escape_line_ends() would change the text
+  std::size_t max_depth = 64;              // of arrays and objects within each other; for foreign files: foreign_depth
+  bool unique_names = false;               // refuse duplicate member names; for request bodies
+  bool utf8 = false;                       // refuse bytes that are not UTF-8; for request bodies
+  bool* line_ends = nullptr;               // with utf8: set to true when escape_line_ends() would change the text
+  std::vector<Member>* members = nullptr;  // gets the members of the text, if it is an object; undefined on an error
 };
 inline constexpr std::size_t foreign_depth = 4096;
 
@@ -41,11 +47,6 @@ std::expected<void, Error> check(std::string_view text, CheckOptions options = {
 
 enum class Kind : std::uint8_t { object, array, string, number, boolean, null };
 Kind kind(std::string_view value);  // by its first character
-
-struct Member {
-  std::string_view name;   // as written between the quotes (escapes not resolved)
-  std::string_view value;  // raw, without surrounding whitespace
-};
 
 // Iterates in one pass without allocating: `for (Member m : members(object))`,
 // `for (std::string_view v : elements(array))`. A value of another kind has no members and no elements.
@@ -164,6 +165,8 @@ std::string array_of(std::span<const std::string> texts);  // an array of string
 
 // Removes insignificant whitespace; tokens keep their bytes. Entries are held in memory like this.
 std::string compact(std::string_view value);
+// The same; `value` itself if there is none, else `held`.
+std::string_view compacted(std::string_view value, std::string& held);
 
 // Whether two values are equal. Strings are compared with escapes resolved, numbers by their exact decimal value (1.0
 // equals 1; digits that a double cannot hold count), objects by their members in any order (of duplicates the last),

@@ -8,6 +8,41 @@
 
 using namespace sessiond;
 
+TEST_CASE("an object or array ends where a byte at a time finds its end, at any place of a text of any length") {
+  std::mt19937 random(1);
+  const auto any = [&random](std::string_view from) { return from[random() % from.size()]; };
+  const auto string = [&] {
+    std::string text = "\"";
+    for (auto left = random() % 40; left > 0; --left) {
+      const char c = any(random() % 3 == 0 ? "{}[]\\\"," : "abcdefgh");
+      text += c == '"' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+    }
+    return text + '"';
+  };
+  for (int round = 0; round < 4'000; ++round) {
+    std::string text(random() % 20, ' ');
+    const std::size_t begin = text.size();
+    std::string ends;  // of what is open
+    do {
+      if (!ends.empty() && random() % 2 == 0) {
+        text += ends.back();
+        ends.pop_back();
+      } else if (random() % 2 == 0) {
+        const bool object = random() % 2 == 0;
+        text += object ? '{' : '[';
+        ends += object ? '}' : ']';
+      } else if (!ends.empty()) {
+        text += string() + (random() % 2 == 0 ? "," : ":");
+      }
+    } while (!ends.empty() || text.size() == begin);
+    const std::size_t end = text.size();
+    for (std::size_t size = begin; size <= end; ++size)
+      REQUIRE(json::skip_nested(std::string_view(text).substr(0, size), begin) == size);
+    text += ",{\"more\":[1,2,3],\"text\":\"and so on\"}}]]";
+    REQUIRE(json::skip_nested(text, begin) == end);
+  }
+}
+
 TEST_CASE("what 16 bytes at a time find is what a byte at a time finds, from any place of a text of any length") {
   std::mt19937 random(1);
   constexpr std::string_view specials = "\"\\\x1f\n\t";

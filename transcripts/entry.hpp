@@ -57,6 +57,7 @@ struct NewEntry {
 // timestamp are the entry's, and all other members are the message's. `pointer` says where the entry is in the body.
 // validation_failed or invalid_id with a pointer. `value` must have passed json::check.
 Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer);
+Result<void> parse_entry_into(NewEntry& parsed, std::string_view value, std::string_view pointer);  // a new one
 
 // Makes {"type":"custom","customType":…,"data":…}. `data`: JSON.
 NewEntry custom_entry(std::string_view custom_type, std::string_view data);

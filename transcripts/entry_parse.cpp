@@ -55,29 +55,36 @@ bool calls_tools(std::string_view message) {
   return calls && is_array(*calls) && *calls != "[]";
 }
 
-// `calls`: the message calls tools. OpenAI then gives null as the content.
-Result<void> check_content(std::string_view content, bool calls, const std::string& pointer) {
-  if (is_string(content) || (calls && content == "null")) return {};
-  if (!is_array(content)) return fail_at(pointer, "must be a string or an array of objects");
+// Checks the content of a message that stands at `place`.
+Result<void> check_content(std::string_view content, std::string_view message, std::string_view place) {
+  if (is_string(content)) return {};
+  if (content == "null" && calls_tools(message)) return {};  // OpenAI's
+  if (!is_array(content)) return fail_at(at(place, "content"), "must be a string or an array of objects");
   std::size_t index = 0;
   for (const std::string_view part : json::elements(content)) {
-    if (!is_object(part)) return fail_at(fmt::format("{}/{}", pointer, index), "must be an object");
+    if (!is_object(part)) return fail_at(fmt::format("{}/content/{}", place, index), "must be an object");
     ++index;
   }
   return {};
 }
 
-Result<void> read_full_message(std::string_view entry, const EntryMembers& given, std::string_view pointer,
-                               NewEntry& parsed) {
-  const std::string place = at(pointer, "message");
+// An entry that is read: its members, and where it stands in the body.
+struct Given : EntryMembers {
+  std::span<const json::Member> all{};
+  std::string_view pointer{};
+};
+
+Result<void> read_full_message(const Given& given, NewEntry& parsed) {
+  const std::string place = at(given.pointer, "message");
   if (!is_object(given.message)) return fail_at(place, "must be an object");
   const std::string_view message = given.message;
-  const EntryMembers inner = entry_members(message);
-  if (json::as_string(inner.role).value_or("").empty()) return fail_at(at(place, "role"), "must be a non-empty string");
+  const std::vector<json::Member> all = json::all_members(message);
+  const EntryMembers inner = entry_members(all);
+  parsed.role = json::as_string(inner.role).value_or("");
+  if (parsed.role.empty()) return fail_at(at(place, "role"), "must be a non-empty string");
   if (!inner.content.empty()) {
-    TRY(check_content(inner.content, calls_tools(message), at(place, "content")));
+    TRY(check_content(inner.content, message, place));
   } else {
-    const auto all = json::members(message);
     const bool says_something = std::ranges::any_of(
         all, [](const json::Member& member) { return !named(member, "role") && !named(member, "timestamp"); });
     if (!says_something) return fail_at(at(place, "content"), "must be a string or an array of objects");
@@ -86,22 +93,21 @@ Result<void> read_full_message(std::string_view entry, const EntryMembers& given
     TRY(read_time(inner.timestamp, at(place, "timestamp")));
   }
   parsed.body = message;
-  for (const json::Member& member : json::members(entry)) {
+  for (const json::Member& member : given.all) {
     if (belongs_to_entry(member) || named(member, "message")) continue;
     if (!parsed.extra.empty()) parsed.extra += ',';
     parsed.extra += fmt::format("\"{}\":{}", member.name, member.value);
   }
   parsed.type = "message";
-  parsed.role = json::as_string(inner.role).value_or("");
   if (is_object(inner.usage)) parsed.usage = inner.usage;
   parsed.names_dropped = !inner.dropped.empty();
   return {};
 }
 
 // Reads {"role",…} and {"type":"user",…}: all members but the entry's own become the message.
-Result<void> read_short_message(std::string_view entry, const EntryMembers& given, std::string_view role,
-                                std::string_view pointer, NewEntry& parsed) {
-  const std::string name = json::as_string(role).value_or("");
+Result<void> read_short_message(std::string_view entry, const Given& given, std::string_view role, NewEntry& parsed) {
+  const std::string_view pointer = given.pointer;
+  std::string name = json::as_string(role).value_or("");
   if (name.empty()) return fail_at(at(pointer, "role"), "must be a non-empty string");
   if (!given.text.empty() && !given.content.empty())
     return fail_at(at(pointer, "text"), "text and content exclude each other");
@@ -114,13 +120,13 @@ Result<void> read_short_message(std::string_view entry, const EntryMembers& give
     if (given.text.size() == 2) return fail_at(at(pointer, "text"), "is empty");
     parsed.body.append(R"(,"content":[{"type":"text","text":)").append(given.text).append("}]");
   } else if (!given.content.empty()) {
-    TRY(check_content(given.content, calls_tools(entry), at(pointer, "content")));
+    TRY(check_content(given.content, entry, pointer));
     parsed.body.append(",\"content\":").append(given.content);
   } else {
     return fail_at(at(pointer, "text"), "is missing; give text or content");
   }
   parsed.plain = true;
-  for (const json::Member& member : json::members(entry)) {
+  for (const json::Member& member : given.all) {
     const bool placed = named(member, "role") || named(member, "content") || named(member, "text");
     if (placed || belongs_to_entry(member)) continue;
     append_member(parsed.body, member);
@@ -129,13 +135,14 @@ Result<void> read_short_message(std::string_view entry, const EntryMembers& give
   parsed.body += '}';
   parsed.stamp = true;
   parsed.type = "message";
-  parsed.role = name;
+  parsed.role = std::move(name);
   if (is_object(given.usage)) parsed.usage = given.usage;
   parsed.names_dropped = !given.dropped.empty();
   return {};
 }
 
-Result<void> read_other(std::string_view entry, std::string type, std::string_view pointer, NewEntry& parsed) {
+Result<void> read_other(const Given& given, std::string type, NewEntry& parsed) {
+  const std::string_view pointer = given.pointer;
   const bool printable =
       std::ranges::all_of(type, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != '\x7f'; });
   if (type.empty() || type.size() > longest_type || !printable)
@@ -144,7 +151,7 @@ Result<void> read_other(std::string_view entry, std::string type, std::string_vi
   if (type == "unreadable")
     return fail_at(at(pointer, "type"), "must not be unreadable: damaged lines are shown with it");
   parsed.type = std::move(type);
-  for (const json::Member& member : json::members(entry)) {
+  for (const json::Member& member : given.all) {
     if (belongs_to_entry(member)) continue;
     if (!parsed.body.empty()) parsed.body += ',';
     parsed.body += fmt::format("\"{}\":{}", member.name, member.value);
@@ -152,29 +159,35 @@ Result<void> read_other(std::string_view entry, std::string type, std::string_vi
   return {};
 }
 
-Result<void> read_shape(std::string_view entry, const EntryMembers& given, std::string_view pointer, NewEntry& parsed) {
+Result<void> read_shape(std::string_view entry, const Given& given, NewEntry& parsed) {
   if (given.type.empty()) {
-    if (given.role.empty()) return fail_at(at(pointer, "type"), "is missing; the short form has a role instead");
-    return read_short_message(entry, given, given.role, pointer, parsed);
+    if (given.role.empty()) return fail_at(at(given.pointer, "type"), "is missing; the short form has a role instead");
+    return read_short_message(entry, given, given.role, parsed);
   }
   auto type = json::as_string(given.type);
-  if (!type) return fail_at(at(pointer, "type"), "must be a string");
-  if (*type == "message") return read_full_message(entry, given, pointer, parsed);
+  if (!type) return fail_at(at(given.pointer, "type"), "must be a string");
+  if (*type == "message") return read_full_message(given, parsed);
   if ((*type == "user" || *type == "assistant") && !given.content.empty())
-    return read_short_message(entry, given, given.type, pointer, parsed);
-  return read_other(entry, std::move(*type), pointer, parsed);
+    return read_short_message(entry, given, given.type, parsed);
+  return read_other(given, std::move(*type), parsed);
 }
 
 }  // namespace
 
-Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
+Result<void> parse_entry_into(NewEntry& parsed, std::string_view value, std::string_view pointer) {
   assert(json::check(value));
-  const std::string entry = json::compact(value);  // makes it one line
+  std::string held;
+  const std::string_view entry = json::compacted(value, held);  // makes it one line
   if (!is_object(entry)) return fail_at(std::string(pointer), "must be an object");
-  const EntryMembers given = entry_members(entry);
-  NewEntry parsed;
+  const std::vector<json::Member> all = json::all_members(entry);
+  const Given given{entry_members(all), all, pointer};
   TRY(read_head(given, pointer, parsed));
-  TRY(read_shape(entry, given, pointer, parsed));
+  return read_shape(entry, given, parsed);
+}
+
+Result<NewEntry> parse_entry(std::string_view value, std::string_view pointer) {
+  NewEntry parsed;
+  TRY(parse_entry_into(parsed, value, pointer));
   return parsed;
 }
 

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace sessiond::transcripts {
 namespace {
-
-bool is_json_object(std::string_view line) {
-  return json::check(line, {.max_depth = json::foreign_depth}).has_value() &&
-         line[line.find_first_not_of(" \t\r\n")] == '{';
-}
 
 struct Named {
   std::string_view name;
@@ -28,9 +24,9 @@ constexpr std::array<Named, 10> entry_names{{{"type", &EntryMembers::type},
 
 }  // namespace
 
-EntryMembers entry_members(std::string_view object) {
+EntryMembers entry_members(std::span<const json::Member> members) {
   EntryMembers found;
-  for (const json::Member& member : json::members(object)) {
+  for (const json::Member& member : members) {
     std::string held;
     const auto known = std::ranges::find(entry_names, name_of(member, held), &Named::name);
     if (known != entry_names.end()) found.*(known->field) = member.value;
@@ -40,8 +36,12 @@ EntryMembers entry_members(std::string_view object) {
 
 EntryFields read_fields(std::string_view line) {
   EntryFields fields;
-  if (!is_json_object(line)) return fields;
-  static_cast<EntryMembers&>(fields) = entry_members(line);
+  constexpr std::size_t usual = 8;
+  std::vector<json::Member> members;
+  members.reserve(usual);
+  if (!json::check(line, {.max_depth = json::foreign_depth, .members = &members})) return fields;
+  if (line[line.find_first_not_of(" \t\r\n")] != '{') return fields;
+  static_cast<EntryMembers&>(fields) = entry_members(members);
   if (!is_string(fields.type)) fields.type = {};
   if (!is_string(fields.id) || fields.id.size() == 2) fields.id = {};
   if (!is_string(fields.parent_id) || fields.parent_id.size() == 2) fields.parent_id = "null";

@@ -1,6 +1,7 @@
 // Helpers to read the members of a raw JSON object in one pass.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,7 @@ inline bool named(const json::Member& member, std::string_view name) {
 struct EntryMembers {
   std::string_view type, id, parent_id, timestamp, message, role, content, text, usage, dropped;
 };
-EntryMembers entry_members(std::string_view object);
+EntryMembers entry_members(std::span<const json::Member> members);
 
 inline bool is_object(std::string_view value) { return !value.empty() && value.front() == '{'; }
 inline bool is_array(std::string_view value) { return !value.empty() && value.front() == '['; }

@@ -213,6 +213,18 @@ std::string repaired_json(const context::View& view) {
   return out + "]";
 }
 
+// Appends the elements of a list, and takes room for what stands behind it.
+void append_rows(std::string& list, const context::Rows& rows) {
+  constexpr std::size_t of_ids = 80, behind = 2 << 10;
+  std::size_t bytes = list.size() + rows.all.size() * of_ids + behind;
+  for (const context::Row& row : rows.all) bytes += row.entry.message.size();
+  list.reserve(bytes);
+  for (const context::Row& row : rows.all) {
+    begin_element(list);
+    context::append_json(list, row);
+  }
+}
+
 // The rows between the last checkpoint and an entry: those that a summary is made from.
 Result<std::string> summarized_rows(const context::Conversation& conversation, const context::Settings& settings,
                                     const AskedView& asked, std::int64_t window) {
@@ -226,8 +238,8 @@ Result<std::string> summarized_rows(const context::Conversation& conversation, c
                        settings.pruning);
   if (view.bytes > *asked.options.max_bytes) return std::unexpected(too_many_bytes(view, asked));
   std::string out = "{\"data\":[";
-  for (const context::Row& row : view.rows.all) append_element(out, context::to_json(row));
-  return out + "]";
+  append_rows(out, view.rows);
+  return std::move(out) + "]";
 }
 
 Result<std::string> view_json(const context::Conversation& conversation, const AskedView& asked,
@@ -241,7 +253,7 @@ Result<std::string> view_json(const context::Conversation& conversation, const A
   std::string out = "{\"system\":[";
   for (const std::string& message : view.system) append_element(out, message);
   out += "],\"data\":[";
-  for (const context::Row& row : view.rows.all) append_element(out, context::to_json(row));
+  append_rows(out, view.rows);
   json::ObjectWriter numbers;
   write_context(numbers, source, window, meter, due, view.used);
   out.append("],\"context\":").append(numbers.text());

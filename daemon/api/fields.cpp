@@ -21,12 +21,24 @@ Result<Fields> Fields::of(std::string_view object, std::string pointer) {
   if (json::kind(object) != json::Kind::object) return fail_at(fields.pointer_, "must be an object");
   constexpr std::size_t usual = 12;
   fields.members_.reserve(usual);
-  for (const json::Member& member : json::members(object)) {
-    if (fields.members_.size() == limits::command_members)
-      return fail_at(fields.pointer_, fmt::format("has more than {} members", limits::command_members));
-    fields.members_.push_back({json::unescape(member.name), member.value});
-  }
+  for (const json::Member& member : json::members(object)) TRY(fields.add(member));
   return fields;
+}
+
+Result<Fields> Fields::of(std::string_view object, std::span<const json::Member> members) {
+  if (members.empty()) return of(object);
+  Fields fields;
+  fields.text_ = object;
+  fields.members_.reserve(std::min(members.size(), limits::command_members));
+  for (const json::Member& member : members) TRY(fields.add(member));
+  return fields;
+}
+
+Result<void> Fields::add(const json::Member& member) {
+  if (members_.size() == limits::command_members)
+    return fail_at(pointer_, fmt::format("has more than {} members", limits::command_members));
+  members_.push_back({json::unescape(member.name), member.value});
+  return {};
 }
 
 std::optional<std::string_view> Fields::take(std::string_view name) {
@@ -174,18 +186,18 @@ json::Edit edit_of(std::string_view object) {
   return edit;
 }
 
-Result<transcripts::NewEntry> replacing_entry(std::string_view value, const std::string& pointer) {
-  auto entry = transcripts::parse_entry(value, pointer);
-  if (entry && transcripts::is_of_daemon(*entry))
+Result<void> read_replacing_entry(transcripts::NewEntry& entry, std::string_view value, const std::string& pointer) {
+  TRY(transcripts::parse_entry_into(entry, value, pointer));
+  if (transcripts::is_of_daemon(entry))
     return fail_at(pointer + "/customType", "begins with sessiond.: only the daemon makes such entries");
-  return entry;
+  return {};
 }
 
-Result<transcripts::NewEntry> client_entry(std::string_view value, const std::string& pointer) {
-  auto entry = replacing_entry(value, pointer);
-  if (entry && entry->names_dropped)
+Result<void> read_client_entry(transcripts::NewEntry& entry, std::string_view value, const std::string& pointer) {
+  TRY(read_replacing_entry(entry, value, pointer));
+  if (entry.names_dropped)
     return fail_at(pointer + "/dropped", "names what a full queue has dropped: only the daemon says so");
-  return entry;
+  return {};
 }
 
 }  // namespace sessiond::api

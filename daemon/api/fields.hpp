@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ class Fields {
   // `object` is JSON that body_of() has checked, or "" for no fields. It must outlive this. `pointer` is where the
   // object stands in the body.
   static Result<Fields> of(std::string_view object, std::string pointer = "");
+  // `members`: those of the object.
+  static Result<Fields> of(std::string_view object, std::span<const json::Member> members);
 
   std::string_view text() const { return text_; }  // the object
 
@@ -40,6 +43,7 @@ class Fields {
   Result<void> done();
 
  private:
+  Result<void> add(const json::Member& member);
   std::optional<std::string_view> take(std::string_view name);
   std::optional<std::string_view> take(std::string_view name, json::Kind kind, const char* otherwise);
 
@@ -62,10 +66,10 @@ void read_thread(Fields& fields, std::string& into);
 // each name occurs once.
 json::Edit edit_of(std::string_view object);
 
-// Reads an entry that a client wants appended. Errors: those of transcripts::parse_entry; validation_failed for an
-// entry that only the daemon makes.
-Result<transcripts::NewEntry> client_entry(std::string_view value, const std::string& pointer);
+// Reads an entry that a client wants appended into `entry`, a new one. Errors: those of transcripts::parse_entry;
+// validation_failed for an entry that only the daemon makes.
+Result<void> read_client_entry(transcripts::NewEntry& entry, std::string_view value, const std::string& pointer);
 // Reads an entry of a transcript that replaces another. It may tell of dropped messages, as the other one did.
-Result<transcripts::NewEntry> replacing_entry(std::string_view value, const std::string& pointer);
+Result<void> read_replacing_entry(transcripts::NewEntry& entry, std::string_view value, const std::string& pointer);
 
 }  // namespace sessiond::api

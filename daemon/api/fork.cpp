@@ -241,7 +241,7 @@ asio::awaitable<Result<CopiedEntries>> copied_of(Api& api, const std::string& ag
   co_return co_await api.ledger.read_transcript(agent, origin.file, call);
 }
 
-// Writes the entries of a PUT as a transcript. Blocks. Errors: those of replacing_entry(); entry_id_conflict.
+// Writes the entries of a PUT as a transcript. Blocks. Errors: those of read_replacing_entry(); entry_id_conflict.
 Result<transcripts::EntrySums> write_entries(transcripts::StagedTranscript& into, std::string_view entries,
                                              const std::string& header, std::int64_t files_per_message) {
   TRY(into.add(header));
@@ -252,7 +252,8 @@ Result<transcripts::EntrySums> write_entries(transcripts::StagedTranscript& into
   std::uint64_t seq = 0;
   for (const std::string_view element : json::elements(entries)) {
     const std::string pointer = fmt::format("/entries/{}", seq);
-    TRY(const auto entry, replacing_entry(element, pointer));
+    transcripts::NewEntry entry;
+    TRY(read_replacing_entry(entry, element, pointer));
     const std::string id = entry.id.empty() ? ids.entry_id() : entry.id;
     if (!taken.insert(id).second)
       return fail(Code::entry_id_conflict, fmt::format("this request has two entries with the id {}", id));

@@ -179,9 +179,18 @@ Result<std::string_view> body_of(http::Request& request, const Limits& limits, B
   if (const auto& fine = request.checked->result; !fine)
     return fail(Code::bad_request,
                 fmt::format("the body is not JSON at byte {}: {}", fine.error().offset, fine.error().detail));
-  if (std::exchange(request.checked->line_ends, false))
+  if (std::exchange(request.checked->line_ends, false)) {
+    request.checked->members.clear();      // which view the text as it was
     json::escape_line_ends(request.body);  // what is stored of it has them as escapes
+  }
   return store::trim(request.body);
+}
+
+std::span<const json::Member> members_of(const http::Request& request, std::string_view body,
+                                         std::vector<json::Member>& held) {
+  if (!request.checked->members.empty()) return request.checked->members;
+  held = json::all_members(body);
+  return held;
 }
 
 void check_again(http::Request& request, const Limits& limits) {
@@ -191,7 +200,8 @@ void check_again(http::Request& request, const Limits& limits) {
 
 Result<Fields> fields_of(http::Request& request, const Limits& limits, Body body) {
   TRY(const std::string_view object, body_of(request, limits, body));
-  return Fields::of(object);
+  if (object.empty()) return Fields::of(object);
+  return Fields::of(object, request.checked->members);
 }
 
 asio::awaitable<Result<Fields>> body_fields(const Api& api, http::Request& request, Body body) {

@@ -16,8 +16,10 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <concepts>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/api/api.hpp"
 #include "daemon/api/fields.hpp"
@@ -97,6 +99,10 @@ Result<Fields> fields_of(http::Request& request, const Limits& limits, Body body
 // The same, for commands whose fields are short.
 asio::awaitable<Result<Fields>> body_fields(const Api& api, http::Request& request, Body body = Body::required);
 // For a step that has replaced the body. Call it in off_the_loop().
+// Returns the members of a body that body_of() has returned; none of what is not an object. `held` keeps those of a
+// long one.
+std::span<const json::Member> members_of(const http::Request& request, std::string_view body,
+                                         std::vector<json::Member>& held);
 void check_again(http::Request& request, const Limits& limits);
 // Returns whether the body is so long that it is read on a disk thread.
 inline bool is_long(const http::Request& request) { return request.body.size() > limits::checked_here; }

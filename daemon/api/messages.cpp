@@ -35,9 +35,11 @@ Result<decide::AppendMessages> read_append(http::Request& request, const Limits&
   TRY(auto body, body_of(request, limits));
   decide::AppendMessages command;
   std::string without_deliver;
+  std::vector<json::Member> held_members;
+  std::span<const json::Member> members = members_of(request, body, held_members);
   bool is_list = false;
   std::optional<std::string_view> deliver;
-  for (const json::Member& member : json::members(body)) {
+  for (const json::Member& member : members) {
     std::string held;
     const std::string_view name = name_of(member, held);
     is_list = is_list || name == "entries";
@@ -49,24 +51,26 @@ Result<decide::AppendMessages> read_append(http::Request& request, const Limits&
       return fail(Code::forbidden, "this token may append messages, but not send them");
     without_deliver = json::apply(body, {.set = {}, .unset = {"deliver"}});
     body = without_deliver;
+    held_members = json::all_members(body);
+    members = held_members;
   }
   if (is_list) {
-    TRY(auto fields, Fields::of(body));
+    TRY(auto fields, Fields::of(body, members));
     const auto entries = fields.array("entries");
     command.append.in_list = true;
     if (const auto expected = fields.integer("expectedSeq"))
       command.append.expected_seq = static_cast<std::uint64_t>(*expected);
     TRY(fields.done());
     for (const auto element : json::elements(entries.value_or("[]"))) {
-      TRY(auto entry, client_entry(element, "/entries/" + std::to_string(command.append.entries.size())));
-      command.append.entries.push_back(std::move(entry));
+      const std::string pointer = "/entries/" + std::to_string(command.append.entries.size());
+      TRY(read_client_entry(command.append.entries.emplace_back(), element, pointer));
       if (command.append.entries.size() > limits::message_entries)
         return fail_at("/entries", fmt::format("more than {} entries", limits::message_entries));
     }
     if (command.append.entries.empty()) return fail_at("/entries", "is empty");
   } else {
-    TRY(auto entry, client_entry(body, ""));
-    command.append.entries.push_back(std::move(entry));
+    command.append.entries.reserve(1);
+    TRY(read_client_entry(command.append.entries.emplace_back(), body, ""));
   }
   const bool compacts = std::ranges::find(command.append.entries, "compaction", &transcripts::NewEntry::type) !=
                         command.append.entries.end();

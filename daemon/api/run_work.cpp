@@ -280,8 +280,8 @@ Result<decide::FinishRun> read_finish(http::Request& request, const Limits& limi
   for (const std::string_view element : json::elements(entries.value_or("[]"))) {
     if (command.entries.size() == limits::message_entries)
       return fail_at("/entries", fmt::format("has more than {} entries", limits::message_entries));
-    TRY(auto entry, client_entry(element, fmt::format("/entries/{}", command.entries.size())));
-    command.entries.push_back(std::move(entry));
+    const std::string pointer = fmt::format("/entries/{}", command.entries.size());
+    TRY(read_client_entry(command.entries.emplace_back(), element, pointer));
   }
   if (is_long(request)) std::ranges::for_each(command.entries, transcripts::see);
   return command;

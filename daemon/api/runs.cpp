@@ -44,10 +44,10 @@ Result<std::vector<transcripts::NewEntry>> read_input(std::optional<std::string_
   if (!input || *input == "null") return entries;
   const bool list = json::kind(*input) == json::Kind::array;
   const auto read = [&entries](std::string_view element, const std::string& pointer) -> Result<void> {
-    TRY(auto entry, client_entry(element, pointer));
+    transcripts::NewEntry& entry = entries.emplace_back();
+    TRY(read_client_entry(entry, element, pointer));
     if (entry.type != "message" || entry.role != "user")
       return fail_at(pointer + "/role", "must be user: the agent's own messages come with events and finish");
-    entries.push_back(std::move(entry));
     return {};
   };
   if (!list) TRY(read(*input, "/input"));

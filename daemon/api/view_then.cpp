@@ -35,7 +35,10 @@ asio::awaitable<Result<ViewThen>> view_then(Api& api, const TranscriptSource& so
              return std::unexpected(too_many_bytes(view, asked));
            ViewThen then{.system = "[", .data = "["};
            for (const std::string& message : view.system) append_element(then.system, message);
-           for (const context::Row& row : view.rows.all) append_element(then.data, context::to_json(row));
+           for (const context::Row& row : view.rows.all) {
+             begin_element(then.data);
+             context::append_json(then.data, row);
+           }
            then.system += "]";
            then.data += "]";
            return then;

@@ -13,8 +13,14 @@ namespace sessiond::http {
 
 JsonChecked check_json(std::string_view body, std::size_t max_depth) {
   JsonChecked checked{.max_depth = max_depth};
-  checked.result =
-      json::check(body, {.max_depth = max_depth, .unique_names = true, .utf8 = true, .line_ends = &checked.line_ends});
+  constexpr std::size_t usual = 12;
+  const bool is_long = body.size() > limits::checked_here;
+  if (!is_long) checked.members.reserve(usual);
+  checked.result = json::check(body, {.max_depth = max_depth,
+                                      .unique_names = true,
+                                      .utf8 = true,
+                                      .line_ends = &checked.line_ends,
+                                      .members = is_long ? nullptr : &checked.members});
   return checked;
 }
 

@@ -22,7 +22,8 @@ namespace sessiond::http {
 struct JsonChecked {
   std::size_t max_depth = 0;
   std::expected<void, json::Error> result{};
-  bool line_ends = false;  // as CheckOptions::line_ends
+  bool line_ends = false;               // as CheckOptions::line_ends
+  std::vector<json::Member> members{};  // of a body that is an object and not long: views into it
 };
 
 // Looks at each byte of the body, so for a long one it is called on a disk thread.
@@ -54,7 +55,7 @@ struct Request {
   std::string person{};     // in whose name the token speaks; "": in none
 
   // Set for a request from the network:
-  bool counted = false;  // limits.requestsPerSecond has counted it: once, however often it is authenticated
+  bool counted = false;          // limits.requestsPerSecond has counted it: once, however often it is authenticated
   std::function<bool(std::string_view token)> has_room{};  // in limits.bytesPerToken
   std::function<bool()> client_gone{};                     // the client has closed: a long handler can stop
   std::optional<JsonChecked> checked{};                    // of a long body, checked on a disk thread

@@ -266,21 +266,35 @@ Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired) 
   return rows;
 }
 
-std::string to_json(const Row& row) {
-  std::string ids = row.id.empty() ? "[" : "[" + json::quote(row.id);
-  for (const std::string& part : row.part_ids) ids.append(",").append(json::quote(part));
-  ids += ']';
+namespace {
+
+void append_ids(std::string& out, const Row& row) {
+  json::ArrayWriter ids(out);
+  if (!row.id.empty()) json::append_quoted(ids.next(), row.id);
+  for (const std::string& part : row.part_ids) json::append_quoted(ids.next(), part);
+  ids.close();
+}
+
+}  // namespace
+
+void append_json(std::string& out, const Row& row) {
   const Entry& entry = row.entry;
   if (entry.marked) {
-    json::Edit shown{.set = {{"entryIds", ids}}};
+    json::Edit shown{.set = {{"entryIds", ""}}};
+    append_ids(shown.set.front().value, row);
     if (!entry.status.empty()) shown.set.push_back({"status", std::string(entry.status)});
-    return json::apply(entry.message, shown);
+    out += json::apply(entry.message, shown);
+    return;
   }
-  std::string out;
-  out.reserve(entry.message.size() + ids.size() + entry.status.size() + 32);
-  out.append(entry.message, 0, entry.message.rfind('}')).append(",\"entryIds\":").append(ids);
+  append_ids(out.append(entry.message, 0, entry.message.rfind('}')).append(",\"entryIds\":"), row);
   if (!entry.status.empty()) out.append(",\"status\":").append(entry.status);
-  return out += '}';
+  out += '}';
+}
+
+std::string to_json(const Row& row) {
+  std::string out;
+  append_json(out, row);
+  return out;
 }
 
 void begin(Meter& meter, const Line& checkpoint) {

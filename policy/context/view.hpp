@@ -135,6 +135,7 @@ void add_rows(Rows& rows, const std::vector<Line>& lines, bool counts_usage, std
               bool all = false);
 Rows rows_of(const Conversation& conversation, std::vector<Repaired>& repaired);  // without system messages, summary
 std::string to_json(const Row& row);                                              // {"role",…,"entryIds":[…]}
+void append_json(std::string& out, const Row& row);                               // the same, at the end of a text
 
 // The text of a checkpoint's summary.
 std::string summary_of(const Line& checkpoint);

@@ -7,6 +7,7 @@
 #include "config/config.hpp"
 #include "daemon/api/audit.hpp"
 #include "daemon/api/authenticator.hpp"
+#include "daemon/api/cursor.hpp"
 #include "daemon/api/held_deltas.hpp"
 #include "daemon/api/metrics_history.hpp"
 #include "daemon/api/run_signatures.hpp"
@@ -40,8 +41,8 @@ struct Api {
   const http::Counters* counters = nullptr;  // the server's; set before it listens
   bool draining = false;
   bool policy_is_changing = false;  // a PUT is writing policy.json at the moment
-  std::string cursor_secret{};      // seals the cursors of lists
-  std::int64_t started_at = 0;      // ms since the epoch
+  const CursorSeal cursors;
+  std::int64_t started_at = 0;  // ms since the epoch
   TranscriptNames transcript_names{};
   HeldDeltas held_deltas{};
   MetricsHistory history{};

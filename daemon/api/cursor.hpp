@@ -2,12 +2,31 @@
 // be of something that the token does not see.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "daemon/api/api.hpp"
+#include "daemon/auth/secret.hpp"
+#include "store/problem.hpp"
+#include "store/seal/key.hpp"
 
 namespace sessiond::api {
+
+struct Api;
+
+// What cursors are sealed with.
+class CursorSeal {
+ public:
+  explicit CursorSeal(std::string_view secret);
+  std::string seal(std::string_view text) const;
+  std::optional<std::string> open(std::string_view cursor) const;
+
+ private:
+  seal::Nonce nonce_of(std::string_view text) const;
+
+  auth::Hmac hmac_;
+  seal::Key key_;
+};
 
 // `text` is a JSON object; its member "f" says which list the cursor is for, filters and order included.
 std::string seal_cursor(const Api& api, std::string_view text);

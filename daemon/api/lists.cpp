@@ -169,7 +169,9 @@ class Scanner {
         principal_(principal),
         progress_(progress),
         budget_(budget),
-        after_(progress.after) {}
+        after_(progress.after) {
+    progress_.found.reserve(std::min(query_.limit + 1, state_.by_name().size()));
+  }
 
   void run() {
     bool whole = true;
@@ -295,8 +297,11 @@ SessionPage page_of(const Api& api, const http::Request& request, const Query& q
   decide::StringMap<std::vector<const decide::AgentState*>> by_agent;
   for (const decide::AgentState* state : states) by_agent[state->id()].push_back(state);
   bool more = cut.has_value();
-  std::optional<Position> end = cut;
+  const Position* end = cut ? &*cut : nullptr;
   SessionPage page;
+  constexpr std::size_t usual_bytes = 512;  // of a session
+  page.body.reserve((1 + std::min(found.size(), query.limit)) * usual_bytes);
+  const std::vector<const decide::AgentState*>* of_agent = nullptr;  // of the last position
   std::size_t shown = 0;
   std::size_t read = 0;  // bytes of entries read
   for (const Position& at : found) {
@@ -305,11 +310,12 @@ SessionPage page_of(const Api& api, const http::Request& request, const Query& q
       break;
     }
     ++shown;
-    end = at;
+    if (of_agent == nullptr || at.agent != end->agent) of_agent = &by_agent[at.agent];
+    end = &at;
     // It may have been deleted or moved out of the token's scope since it was examined.
     const decide::Session* session = nullptr;
     decide::SessionView view = query.view;
-    for (const decide::AgentState* state : by_agent[at.agent]) {
+    for (const decide::AgentState* state : *of_agent) {
       const decide::Session* there = state->find_key(at.key);
       if (there == nullptr || !sees(request.principal, *state, *there)) continue;
       session = there;
@@ -324,8 +330,8 @@ SessionPage page_of(const Api& api, const http::Request& request, const Query& q
     if (query.last_message)
       page.rows.emplace_back(at.agent, session->key(), session->session_id, begin, page.body.size());
   }
-  if (more && shown == found.size() && cut) end = cut;
-  if (more && end) page.next = write_cursor(api, query, *end, as_of);
+  if (more && shown == found.size() && cut) end = &*cut;
+  if (more && end != nullptr) page.next = write_cursor(api, query, *end, as_of);
   page.end = page_end(page.next, more) +
              fmt::format(R"({},"asOf":"{}"}})", degraded_member(request.principal, degraded), as_of);
   return page;

@@ -1,12 +1,15 @@
 #include "daemon/auth/secret.hpp"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/params.h>
 #include <openssl/sha.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
 #include <system_error>
 #include <tuple>
 
@@ -69,15 +72,15 @@ std::string random_bytes(std::size_t count) {
 }
 
 std::string to_base64url(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() * 8 + 5) / 6);
+  std::string text((bytes.size() * 8 + 5) / 6, '\0');
+  std::size_t at = 0;
   std::uint32_t bits = 0;
   unsigned count = 0;
   for (const char byte : bytes) {
     bits = (bits << 8) | static_cast<std::uint8_t>(byte);
-    for (count += 8; count >= 6; count -= 6) text += base64url[(bits >> (count - 6)) & 63U];
+    for (count += 8; count >= 6; count -= 6) text[at++] = base64url[(bits >> (count - 6)) & 63U];
   }
-  if (count > 0) text += base64url[(bits << (6 - count)) & 63U];
+  if (count > 0) text[at] = base64url[(bits << (6 - count)) & 63U];
   return text;
 }
 
@@ -104,6 +107,34 @@ TokenHash hmac_sha256(std::string_view secret, std::string_view text) {
   unsigned length = 0;
   ::HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
          reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &length);
+  return mac;
+}
+
+Hmac::Hmac(std::string_view secret)
+    : keyed_([secret] {
+        EVP_MAC* const hmac = ::EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+        EVP_MAC_CTX* const keyed = hmac == nullptr ? nullptr : ::EVP_MAC_CTX_new(hmac);
+        ::EVP_MAC_free(hmac);  // the context holds it
+        std::array<char, 7> digest{"SHA256"};
+        const std::array<OSSL_PARAM, 2> params{::OSSL_PARAM_construct_utf8_string("digest", digest.data(), 0),
+                                               ::OSSL_PARAM_construct_end()};
+        const auto* const key = reinterpret_cast<const unsigned char*>(secret.data());
+        if (keyed == nullptr || ::EVP_MAC_init(keyed, key, secret.size(), params.data()) != 1)
+          throw std::runtime_error("OpenSSL has no HMAC-SHA-256");
+        return keyed;
+      }()) {}
+
+Hmac::~Hmac() { ::EVP_MAC_CTX_free(keyed_); }
+
+TokenHash Hmac::of(std::string_view text) const {
+  TokenHash mac{};
+  std::size_t length = 0;
+  EVP_MAC_CTX* const own = ::EVP_MAC_CTX_dup(keyed_);
+  const bool done = own != nullptr &&
+                    ::EVP_MAC_update(own, reinterpret_cast<const unsigned char*>(text.data()), text.size()) == 1 &&
+                    ::EVP_MAC_final(own, mac.data(), &length, mac.size()) == 1;
+  ::EVP_MAC_CTX_free(own);
+  if (!done) throw std::runtime_error("OpenSSL makes no HMAC");
   return mac;
 }
 

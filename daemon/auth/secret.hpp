@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+struct evp_mac_ctx_st;  // OpenSSL's EVP_MAC_CTX
+
 namespace sessiond::auth {
 
 inline constexpr std::size_t token_id_size = 8;
@@ -33,6 +35,18 @@ std::string random_bytes(std::size_t count);
 std::string to_base64url(std::string_view bytes);
 std::optional<std::string> from_base64url(std::string_view text);
 TokenHash hmac_sha256(std::string_view secret, std::string_view text);
+// The same for many texts with one secret, in half the time.
+class Hmac {
+ public:
+  explicit Hmac(std::string_view secret);
+  ~Hmac();
+  Hmac(const Hmac&) = delete;
+  Hmac& operator=(const Hmac&) = delete;
+  TokenHash of(std::string_view text) const;
+
+ private:
+  evp_mac_ctx_st* const keyed_;
+};
 
 // Compare in constant time.
 bool same_hash(const TokenHash& a, const TokenHash& b);

@@ -110,7 +110,7 @@ class Daemon {
  public:
   Daemon(ServeOptions options, config::Config& config, asio::io_context& io, asio::thread_pool& disk,
          ledger::Ledger& ledger, auth::Tokens& tokens, auth::Tickets& tickets, auth::LoginCookies& cookies,
-         std::string secret, ServiceManager& manager)
+         const std::string& secret, ServiceManager& manager)
       : options_(std::move(options)),
         manager_(manager),
         config_(config),
@@ -141,7 +141,7 @@ class Daemon {
              .tickets = tickets,
              .authenticator = authenticator_,
              .audit = audit_,
-             .cursor_secret = std::move(secret),
+             .cursors = api::CursorSeal(secret),
              .started_at = store::unix_ms()},
         keeper_(ledger, config, blobs_, [this] { return api::streamed_sessions(api_); }),
         router_([this](const auto& request, auto wanted) { return authenticator_.authenticate(request, wanted); }),

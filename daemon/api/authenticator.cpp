@@ -16,6 +16,11 @@ Problem too_often(std::string detail, std::int64_t retry_after_s) {
           .retry_after_s = static_cast<int>(std::max<std::int64_t>(retry_after_s, 1))};
 }
 
+// Returns whether a request has no token where nothing else counts.
+bool lacks_header(const http::Request& request, auth::Permission wanted) {
+  return wanted == auth::Permission::mcp && request.header("authorization").empty();
+}
+
 std::optional<std::string_view> login_cookie(const http::Request& request) {
   return auth::cookie_of(request.header("cookie"), Authenticator::cookie_name);
 }
@@ -32,26 +37,28 @@ bool is_cross_origin(const http::Request& request, const config::Config& config)
   return std::ranges::find(config.cors.allowed_origins, origin) == config.cors.allowed_origins.end();
 }
 
+// All ways out return one object: a sender is not moved.
 Result<auth::Principal> Authenticator::authenticate(const http::Request& request, auth::Permission wanted) {
-  if (wanted == auth::Permission::mcp) {
-    if (is_cross_origin(request, config_)) return fail(Code::forbidden, "a page of another origin may not ask here");
-    if (request.header("authorization").empty())
-      return fail(Code::unauthorized, "send a token as Authorization: Bearer; nothing else counts here");
-  }
   auto who = identify(request, wanted);
   if (!who) {
-    if (who.error().code == Code::unauthorized) return failed(request, std::move(who.error()));
+    const bool is_counted = who.error().code == Code::unauthorized && !lacks_header(request, wanted);
+    if (is_counted) who = failed(request, std::move(who.error()));
     return who;
   }
   if (who->id == "local" || request.counted) return who;
   const auth::Rates::Left left = requests_.take(who->id, request_limit(), store::steady_ms());
-  if (left.granted) return who;
-  return std::unexpected(
-      too_often(fmt::format("token {} may make {} requests a second", who->id, config_.limits.requests_per_second),
-                left.next_in_s));
+  if (!left.granted)
+    who = std::unexpected(
+        too_often(fmt::format("token {} may make {} requests a second", who->id, config_.limits.requests_per_second),
+                  left.next_in_s));
+  return who;
 }
 
 Result<auth::Principal> Authenticator::identify(const http::Request& request, auth::Permission wanted) {
+  if (wanted == auth::Permission::mcp && is_cross_origin(request, config_))
+    return fail(Code::forbidden, "a page of another origin may not ask here");
+  if (lacks_header(request, wanted))
+    return fail(Code::unauthorized, "send a token as Authorization: Bearer; nothing else counts here");
   // The ticket comes first: a browser adds the Authorization that a proxy in between asked for by itself.
   if (const std::string* ticket = request.query_value("ticket");
       ticket != nullptr && wanted == auth::Permission::stream) {
@@ -59,7 +66,7 @@ Result<auth::Principal> Authenticator::identify(const http::Request& request, au
     return std::move(found.principal);
   }
   const std::string_view authorization = request.header("authorization");
-  if (!authorization.empty()) return tokens_.authenticate(authorization, store::unix_ms());
+  if (!authorization.empty()) return tokens_.authenticate(authorization, store::unix_ms(), request.proof);
   if (request.local_admin) return auth::Principal{.id = "local", .role = auth::Role::admin};
   if (!request.certificate.empty()) {  // browsers send it by themselves, as they do cookies
     if (!is_safe(request.method) && is_cross_origin(request, config_))

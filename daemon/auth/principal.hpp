@@ -2,7 +2,9 @@
 // channel say in which sessions. A token of role session has one session instead, and all that descend from it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,6 +63,16 @@ struct Principal {
   bool sees(std::string_view agent, std::string_view session_key, std::string_view session_channel) const;
   bool sees_whole_agent(std::string_view agent) const;  // restricted by neither key prefix, channel nor session
   bool sees_everything() const;
+};
+
+// What a connection keeps of the token that its last request was sent with. While the tokens stay as they are, the next
+// request with the same header is of the same sender (Tokens::authenticate).
+struct Proof {
+  std::string authorization{};
+  std::uint64_t generation = 0;  // Tokens::generation() then; 0: nothing is kept
+  std::optional<std::int64_t> expires_at{};
+  std::shared_ptr<std::atomic<std::int64_t>> used_at{};  // of the token
+  Principal principal{};
 };
 
 }  // namespace sessiond::auth

@@ -25,6 +25,10 @@ Result<std::string_view> bearer(std::string_view authorization) {
   return store::trim(authorization.substr(scheme.size()));
 }
 
+void note_use(std::atomic<std::int64_t>& used_at, std::int64_t now) {
+  if (now > used_at.load()) used_at.store(now);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Tokens>> Tokens::load(std::filesystem::path path) {
@@ -33,7 +37,20 @@ Result<std::unique_ptr<Tokens>> Tokens::load(std::filesystem::path path) {
   return tokens;
 }
 
-Result<Principal> Tokens::authenticate(std::string_view authorization, std::int64_t now) {
+TokenRecord Tokens::Held::current() const {
+  TokenRecord now = record;
+  if (const std::int64_t used = used_at->load(); used != 0)
+    now.info.last_used_at = std::max(used, now.info.last_used_at.value_or(used));
+  return now;
+}
+
+Result<Principal> Tokens::authenticate(std::string_view authorization, std::int64_t now, Proof* proof) {
+  if (proof != nullptr && proof->generation == generation() && proof->authorization == authorization &&
+      !(proof->expires_at && now >= *proof->expires_at)) {
+    note_use(*proof->used_at, now);
+    uses_unsaved_ = true;
+    return proof->principal;
+  }
   TRY(const auto token, bearer(authorization));
   if (token.size() != token_size) return unauthorized("the token is not valid");
 
@@ -47,12 +64,18 @@ Result<Principal> Tokens::authenticate(std::string_view authorization, std::int6
     return unauthorized("the token is not valid");
   if (found == held_.end()) return unauthorized("the token is not valid");
 
-  TokenInfo& info = found->second.record.info;
+  const TokenInfo& info = held.record.info;
   if (info.expired(now)) return unauthorized(fmt::format("token {} has expired", info.id));
   if (!proved) found->second.verified = token;
-  info.last_used_at = std::max(now, info.last_used_at.value_or(now));
+  note_use(*held.used_at, now);
   uses_unsaved_ = true;
-  return principal_of(info);
+  if (proof == nullptr) return principal_of(info);
+  *proof = {.authorization = std::string(authorization),
+            .generation = generation(),
+            .expires_at = info.expires_at,
+            .used_at = held.used_at,
+            .principal = principal_of(info)};
+  return proof->principal;
 }
 
 Result<Principal> Tokens::principal(std::string_view id, std::int64_t now) const {
@@ -95,7 +118,7 @@ Result<RotatedToken> Tokens::rotate(std::string_view id, std::int64_t overlap_ms
   const std::lock_guard lock(mutex_);
   const auto found = held_.find(id);
   if (found == held_.end()) return fail(Code::not_found, fmt::format("there is no token {}", id));
-  const TokenRecord before = found->second.record;
+  const TokenRecord before = found->second.current();
   if (before.info.expired(now)) return fail_at("", fmt::format("token {} has expired; make a new one", id));
   TokenInfo info = before.info;
   info.created_at = now;
@@ -132,7 +155,7 @@ void Tokens::undo(const RotatedToken& rotated) {
 std::vector<TokenRecord> Tokens::records() const {
   std::vector<TokenRecord> all;
   all.reserve(held_.size());
-  for (const auto& [id, held] : held_) all.push_back(held.record);
+  for (const auto& [id, held] : held_) all.push_back(held.current());
   std::ranges::sort(all, {},
                     [](const TokenRecord& record) { return std::tie(record.info.created_at, record.info.id); });
   return all;
@@ -159,9 +182,9 @@ Result<void> Tokens::save() {
   const std::lock_guard file_lock(file_mutex_);
   TRY(read_if_changed());
   std::unique_lock lock(mutex_);
+  uses_unsaved_ = false;  // first, since connections note uses meanwhile
   const std::string text = write_tokens(records());
   const std::uint64_t included = changes_;
-  uses_unsaved_ = false;
   lock.unlock();
 
   const auto written = store::replace_file(path_, text);
@@ -228,7 +251,8 @@ void Tokens::adopt(std::vector<TokenRecord> records) {
     Held held{.record = std::move(record)};
     if (const auto old = held_.find(id); old != held_.end() && same_hash(old->second.record.hash, held.record.hash)) {
       held.verified = std::move(old->second.verified);
-      held.record.info.last_used_at = std::max(held.record.info.last_used_at, old->second.record.info.last_used_at);
+      held.record.info.last_used_at = std::max(held.record.info.last_used_at, old->second.current().info.last_used_at);
+      held.used_at = old->second.used_at;
       if (old->second.change > saved_) {  // rotated here: its new end is not in the file yet
         held.record.info.expires_at = old->second.record.info.expires_at;
         held.change = old->second.change;

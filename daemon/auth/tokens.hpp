@@ -46,7 +46,8 @@ class Tokens {
 
   // Returns the sender by the value of an Authorization header; unauthorized when it is not a valid token. A token is
   // hashed the first time and then only compared, in constant time. An unknown id takes as long as a wrong secret.
-  Result<Principal> authenticate(std::string_view authorization, std::int64_t now);
+  // `proof` is what the connection keeps, which is looked at first and set; null: it keeps nothing.
+  Result<Principal> authenticate(std::string_view authorization, std::int64_t now, Proof* proof = nullptr);
   // Returns a token as it is now, for streams, which outlive their request. unauthorized once it is revoked or expired.
   Result<Principal> principal(std::string_view id, std::int64_t now) const;
   // Changes whenever a token is made or revoked or the file is read again, but not when a token expires.
@@ -81,6 +82,9 @@ class Tokens {
     TokenRecord record;
     std::string verified{};    // the token's text, once it was verified: later requests need no hash
     std::uint64_t change = 0;  // number of its last change here; above saved_: not in the file yet
+    // When it was used here, in ms since the epoch; 0: never. Connections that use it have it, too.
+    std::shared_ptr<std::atomic<std::int64_t>> used_at = std::make_shared<std::atomic<std::int64_t>>(0);
+    TokenRecord current() const;  // the record, with when it was last used
   };
   using Identity = std::optional<store::FileIdentity>;  // nothing: no file
 
@@ -102,7 +106,7 @@ class Tokens {
   std::map<std::string, std::uint64_t, std::less<>> revoked_;  // id and number of the change; until it is in the file
   std::uint64_t changes_ = 0;
   std::uint64_t saved_ = 0;
-  bool uses_unsaved_ = false;
+  std::atomic<bool> uses_unsaved_ = false;
   std::atomic<std::uint64_t> generation_ = 1;
 };
 

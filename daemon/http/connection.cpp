@@ -280,6 +280,7 @@ std::optional<Problem> Connection::arrived(Request& request) {
   request.local_admin = peer_.local_admin;
   request.secure = peer_.secure;
   request.certificate = peer_.certificate;
+  request.proof = &proof_;
   request.has_room = [this](std::string_view token) {
     const std::uint64_t most = service_->options.bytes_per_token;
     const std::uint64_t others = service_->in_flight.of(token) - body_.bytes();

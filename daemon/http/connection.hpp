@@ -112,6 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool expired_ = false;    // the tick ended the wait
   bool close_ = false;      // after the current reply
   InFlight::Share body_{};  // of the current request
+  auth::Proof proof_{};     // of the last one
   // Copied from the current request, since its handler may move values out of it.
   std::string request_id_;
   bool head_only_ = false;

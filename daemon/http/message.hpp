@@ -55,6 +55,7 @@ struct Request {
   std::string person{};     // in whose name the token speaks; "": in none
 
   // Set for a request from the network:
+  auth::Proof* proof = nullptr;  // what its connection keeps
   bool counted = false;          // limits.requestsPerSecond has counted it: once, however often it is authenticated
   std::function<bool(std::string_view token)> has_room{};  // in limits.bytesPerToken
   std::function<bool()> client_gone{};                     // the client has closed: a long handler can stop

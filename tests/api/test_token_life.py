@@ -22,6 +22,22 @@ class TokenCase(Case):
         return next((row for row in rows if row["id"] == made["id"]), None)
 
 
+class Connections(TokenCase):
+    def test_a_token_is_refused_at_the_next_request_of_its_connection(self):
+        ends = {"revoked": lambda made: self.api.delete(f"/v1/admin/tokens/{made['id']}"),
+                "rotated": lambda made: self.rotate(made, {"overlapMs": 0})}
+        for how, end in ends.items():
+            made = self.make("bridge")
+            client = self.daemon.client(made["token"])
+            for _ in range(3):
+                self.assertEqual(self.ok(client.get("/v1/whoami"), 200)["role"], "bridge")
+            place = client._connection.sock.getsockname()
+            self.ok(end(made))
+            self.problem(client.get("/v1/whoami"), 401, "unauthorized", how)
+            self.problem(client.get("/v1/sessions"), 401, "unauthorized", how)
+            self.assertEqual(client._connection.sock.getsockname(), place, "it is one connection")
+
+
 class Rotation(TokenCase):
     def test_the_new_one_is_as_the_old_one_and_both_are_good_for_the_overlap(self):
         ends = int(time.time() * 1000) + 86_400_000

@@ -168,6 +168,37 @@ TEST_CASE("expired: refused from that very ms on, though it was proved, and only
   CHECK(tokens->authenticate("Bearer " + guess, now + 1000).error().detail.find("expired") == std::string::npos);
 }
 
+TEST_CASE("what a connection keeps proves its own header only, until the token ends or any token changes") {
+  const testing::TempDir dir;
+  const fs::path path = dir.path() / "tokens.json";
+  const auto tokens = open(path);
+  const CreatedToken made = make(*tokens, {.role = "bridge", .expires_at = now + 1000});
+  const std::string header = "Bearer " + made.token;
+  Proof proof;
+  const auto role = [&](std::int64_t time = now) { return tokens->authenticate(header, time, &proof).value().role; };
+  for (int i = 0; i < 2; ++i) CHECK(role() == Role::bridge);
+  CHECK(tokens->authenticate("Bearer " + random_token(made.info.id), now, &proof).error().code == Code::unauthorized);
+  CHECK(role(now + 999) == Role::bridge);
+  CHECK(tokens->list().front().last_used_at == now + 999);
+  CHECK(tokens->authenticate(header, now + 1000, &proof).error().code == Code::unauthorized);
+
+  REQUIRE(tokens->save());
+  TokenRecord narrower{.info = made.info, .hash = hash_token(made.token)};
+  narrower.info.role = Role::viewer;
+  put_file(path, write_tokens({narrower}));
+  REQUIRE(tokens->reload());
+  CHECK(role() == Role::viewer);
+  CHECK(tokens->list().front().last_used_at == now + 999);
+
+  const auto rotated = tokens->rotate(made.info.id, 500, now);
+  REQUIRE(rotated);
+  CHECK(role(now + 499) == Role::viewer);
+  CHECK(tokens->authenticate(header, now + 500, &proof).error().code == Code::unauthorized);
+  CHECK(role(now + 499) == Role::viewer);
+  REQUIRE(tokens->revoke(made.info.id));
+  CHECK(tokens->authenticate(header, now + 499, &proof).error().code == Code::unauthorized);
+}
+
 TEST_CASE("lastUsedAt never goes back, is shown, and is kept by the next save") {
   const testing::TempDir dir;
   const fs::path path = dir.path() / "tokens.json";

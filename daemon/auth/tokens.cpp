@@ -45,7 +45,7 @@ TokenRecord Tokens::Held::current() const {
 }
 
 Result<Principal> Tokens::authenticate(std::string_view authorization, std::int64_t now, Proof* proof) {
-  if (proof != nullptr && proof->generation == generation() && proof->authorization == authorization &&
+  if (proof != nullptr && proof->generation == generation() && same_token(proof->authorization, authorization) &&
       !(proof->expires_at && now >= *proof->expires_at)) {
     note_use(*proof->used_at, now);
     uses_unsaved_ = true;

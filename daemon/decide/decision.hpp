@@ -223,8 +223,8 @@ class DecisionBuilder {
   // and unsets, where it is at hand.
   void emit(journal::EventType type, const Session& session, std::string_view data,
             const std::optional<std::string>& topic = {}, std::optional<json::Edit> edit = {});
-  // Adds an event that says this and sets `edit` in the session's entry. One of a message that is delivered is about the
-  // channel that it goes to.
+  // Adds an event that says this and sets `edit` in the session's entry. One of a message that is delivered is about
+  // the channel that it goes to.
   void emit(journal::EventType type, const Session& session, Payload payload,
             const std::optional<std::string>& topic = {}, json::Edit edit = {});
   // Edits `session`, a copy of the stored one, and adds session.updated (or `type`). `more` are raw members that come

@@ -144,17 +144,16 @@ std::optional<Delivery> made_delivery(const journal::Envelope& about, const Mess
   const json::Index message(said.message);
   const auto raw = [](const std::optional<std::string>& text) { return text ? json::quote(*text) : "null"; };
   const std::string thread_id = offer.thread_id.empty() ? "null" : offer.thread_id;
-  Delivery delivery{
-      .id = offer.id,
-      .key = about.key,
-      .channel = offer.channel.value_or(""),
-      .account_id = offer.account_id.value_or(""),
-      .conversation =
-          "[" + raw(offer.channel) + "," + raw(offer.account_id) + "," + raw(offer.to) + "," + thread_id + "]",
-      .message = message_name(about.session_id, about.topic, message.string_at("id").value_or("")),
-      .order = about.seq,
-      .created_at = about.time,
-      .age_created_at = said.age_created_at.value_or(0)};
+  Delivery delivery{.id = offer.id,
+                    .key = about.key,
+                    .channel = offer.channel.value_or(""),
+                    .account_id = offer.account_id.value_or(""),
+                    .conversation = "[" + raw(offer.channel) + "," + raw(offer.account_id) + "," + raw(offer.to) + "," +
+                                    thread_id + "]",
+                    .message = message_name(about.session_id, about.topic, message.string_at("id").value_or("")),
+                    .order = about.seq,
+                    .created_at = about.time,
+                    .age_created_at = said.age_created_at.value_or(0)};
   const Sendable sendable = sendable_of(message.find("content").value_or("\"\""), !said.media_urls.empty());
   json::ObjectWriter out;
   out.string("deliveryId", delivery.id);

@@ -67,7 +67,9 @@ DeliveryOffer plan_delivery(DecisionBuilder& builder, const Session& session, co
                       .to = address.to,
                       .account_id = address.account_id,
                       .thread_id = address.thread_id.value_or(""),
-                      .status = is_kept ? pending : is_denied ? denied : event,
+                      .status = is_kept     ? pending
+                                : is_denied ? denied
+                                            : event,
                       .media_urls = to.media_urls};
   if (is_kept) offer.id = context.ids->entry_id() + delivery_id_ending(builder.state().id());
   if (is_denied) offer.rule = plan.send.rule ? std::to_string(*plan.send.rule) : "null";

@@ -1,6 +1,6 @@
 // Events of the journal as records. A decision makes a Change: an event and its record. The bytes of the event are made
-// from the record when the decision is committed, and recovery reads the record from the bytes again (decode). Books and
-// leases use the record only.
+// from the record when the decision is committed, and recovery reads the record from the bytes again (decode). Books
+// and leases use the record only.
 //
 // An event of a type without a record here has the payload Raw. It is made with its bytes, and read from them.
 #pragma once
@@ -302,10 +302,10 @@ struct MessageAppended {
   bool said_by_run = false;  // the runner of the active run has said it
   ClientUse used{};          // of a person's message
   std::vector<std::string> media_urls{};
-  std::string to{};          // whom the sender named
-  bool mirrored = false;     // the runner has sent it by itself
+  std::string to{};       // whom the sender named
+  bool mirrored = false;  // the runner has sent it by itself
   std::optional<Word> word{};
-  bool delivers = false;  // `offer` is there, and it is not denied
+  bool delivers = false;                         // `offer` is there, and it is not denied
   std::optional<std::int64_t> age_created_at{};  // Delivery::age_created_at
   std::optional<DeliveryOffer> offer{};
   std::string message{};  // raw JSON: the entry as the API shows it. Empty when it has been applied
@@ -361,9 +361,9 @@ struct DeliveryTold {
   }
 };
 
-using Payload = std::variant<Raw, RunTold, RunInputs, RunProgress, RunnerTold, DirectiveInjected, Approval, TakeoverTold,
-                             HandbackTold, MessageHeld, HookTold, ShutdownTold, SessionResumed, MessageAppended,
-                             DeliveryTold>;
+using Payload =
+    std::variant<Raw, RunTold, RunInputs, RunProgress, RunnerTold, DirectiveInjected, Approval, TakeoverTold,
+                 HandbackTold, MessageHeld, HookTold, ShutdownTold, SessionResumed, MessageAppended, DeliveryTold>;
 
 // An event and its record.
 struct Change : journal::Event {

@@ -96,8 +96,7 @@ class Queue {
       emit_inputs(*shortened_, without_lost(*shortened_));
     }
     if (is_joined) return join(**joined, static_cast<std::size_t>(joined - queued_.begin()) + 1, std::move(run));
-    emit_run(builder_, session_, journal::EventType::run_queued,
-             {.run = run, .overflow = std::exchange(dropped_, {})});
+    emit_run(builder_, session_, journal::EventType::run_queued, {.run = run, .overflow = std::exchange(dropped_, {})});
     const auto runs = queued_ | std::views::transform([](const Run* each) -> const Run& { return *each; });
     const std::size_t position = place_in(runs, run) + 1;
     return {.run = std::move(run), .position = position};

@@ -32,10 +32,10 @@ std::vector<Run> runs_of_held(const DecisionBuilder& builder, const Session& ses
                               const std::vector<HeldMessage>& held);
 
 struct Placed {
-  Run run{};                               // the one that waits, or the active one that is steered
-  bool steered = false;                    // the active run's runner is told
-  std::optional<std::size_t> position{};   // in the queue, from 1
-  std::span<const std::string> before{};   // inputs of the waiting run, in the state, that come before those of `run`
+  Run run{};                              // the one that waits, or the active one that is steered
+  bool steered = false;                   // the active run's runner is told
+  std::optional<std::size_t> position{};  // in the queue, from 1
+  std::span<const std::string> before{};  // inputs of the waiting run, in the state, that come before those of `run`
 };
 // Places an input that admit() does not refuse. May set builder.out.need. `runs`: those that the session has still,
 // null if none. `run` has what is known of a run of its own: its id and terms.

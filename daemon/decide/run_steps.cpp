@@ -242,9 +242,7 @@ void emit_run(DecisionBuilder& builder, Session& session, journal::EventType typ
   builder.emit(type, session, std::move(told), topic, std::move(edit));
 }
 
-RunInputs no_change_of(const Run& run) {
-  return {.run_id = run.id, .attempt = run.attempt, .ready_at = run.ready_at};
-}
+RunInputs no_change_of(const Run& run) { return {.run_id = run.id, .attempt = run.attempt, .ready_at = run.ready_at}; }
 
 void emit_resolved(DecisionBuilder& builder, const Session& session, const Approval& approval,
                    const std::optional<std::string>& topic, json::Edit edit) {
@@ -274,10 +272,8 @@ void start_run(DecisionBuilder& builder, Session& session, Run& run, bool overfl
 Result<void> hand_over(DecisionBuilder& builder, Session& session, const Run& run,
                        const std::vector<std::string>& ids) {
   const std::size_t before = builder.out.events.size();
-  const AppendRequest append{.topic = run.topic,
-                             .entries = {input_note(builder, run, ids)},
-                             .by_daemon = true,
-                             .told = {.run_id = run.id}};
+  const AppendRequest append{
+      .topic = run.topic, .entries = {input_note(builder, run, ids)}, .by_daemon = true, .told = {.run_id = run.id}};
   TRY(append_entries(builder, session, append, {}, false));
   if (!builder.out.need) take_counters(builder, session, before);
   return {};

@@ -59,8 +59,8 @@ class Counted {
   bool empty() const { return count_ == 0; }
   bool has(Counter counter) const;
   std::optional<std::int64_t> number(Counter counter) const;  // nothing: it is not set
-  // Adds the members to an object, and reads them. read() takes the leading members that write() could have written, and
-  // returns their number.
+  // Adds the members to an object, and reads them. read() takes the leading members that write() could have written,
+  // and returns their number.
   void write(json::ObjectWriter& out) const;
   std::size_t read(std::span<const json::Edit::Set> members);
   void add_to(json::Edit& edit) const;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-
 namespace sessiond::decide {
 namespace {
 
@@ -52,8 +51,10 @@ void count_usage(Counters& counters, const policy::TokenUsage& usage, TokenRule 
   policy::UsageTotals totals = totals_of(counters);
   totals.add(usage);
   counters.usage_totals = totals;
-  set(Counter::input_tokens, counters.input_tokens, policy::add_counted(counters.input_tokens.value_or(0), usage.input));
-  set(Counter::output_tokens, counters.output_tokens, policy::add_counted(counters.output_tokens.value_or(0), usage.output));
+  set(Counter::input_tokens, counters.input_tokens,
+      policy::add_counted(counters.input_tokens.value_or(0), usage.input));
+  set(Counter::output_tokens, counters.output_tokens,
+      policy::add_counted(counters.output_tokens.value_or(0), usage.output));
   edit.set(totals);
   if (!rule.shared) {
     set(Counter::total_tokens, counters.total_tokens, totals.total);

@@ -149,7 +149,8 @@ void Outbox::see(const decide::Change& event) {
   if (event.envelope.seq == 0) return;
   const std::string& agent = event.envelope.agent;
   const auto* message = event.as<decide::MessageAppended>();
-  const decide::DeliveryOffer* offer = message != nullptr && message->offer && message->delivers ? &*message->offer : nullptr;
+  const decide::DeliveryOffer* offer =
+      message != nullptr && message->offer && message->delivers ? &*message->offer : nullptr;
   static const decide::DeliveryTold nothing_yet;
   const auto* since = event.as<decide::DeliveryTold>();
   const decide::DeliveryTold& told = since != nullptr ? *since : nothing_yet;
@@ -167,13 +168,12 @@ void Outbox::see(const decide::Change& event) {
   Kept& kept = kept_[id];
   if (kept.place.agent.empty()) {
     const decide::Delivery* delivery = state == nullptr ? nullptr : state->deliveries.find(id);
-    kept.place = {
-        .agent = agent,
-        .key = event.envelope.key,
-        .channel = event.envelope.about_channel(),
-        .account_id = delivery != nullptr ? delivery->account_id
-                      : offer != nullptr  ? offer->account_id.value_or("")
-                                          : ""};
+    kept.place = {.agent = agent,
+                  .key = event.envelope.key,
+                  .channel = event.envelope.about_channel(),
+                  .account_id = delivery != nullptr ? delivery->account_id
+                                : offer != nullptr  ? offer->account_id.value_or("")
+                                                    : ""};
   }
   kept.attempt = told.attempt;
   kept.lease_until = kept.ready = 0;

@@ -4,9 +4,9 @@
 //   background.run(deadlines.run(), "approvals");
 //   deadlines.set(id, deadlines.now() + timeout_ms);
 //
-// An id is erased before its callback. A callback that wants to be called again sets it again. A round goes in the order
-// of the times. It calls back for an id once, or not at all if another callback of the round has erased the id or set it
-// to a later time. No call walks over all ids.
+// An id is erased before its callback. A callback that wants to be called again sets it again. A round goes in the
+// order of the times. It calls back for an id once, or not at all if another callback of the round has erased the id or
+// set it to a later time. No call walks over all ids.
 //
 // The owner stops the loop and waits for run() to end before it destroys this. Times are steady ms. Thread: the loop.
 #pragma once

@@ -68,8 +68,7 @@ TEST_CASE("sums that reach 2^53 are the same after a restart") {
     world.reply(usage);
     const std::string entry = world.entry();
     World replayed;
-    for (const std::string& event : world.log)
-      apply(replayed.state, decode(*journal::parse_event(event)), Replay::yes);
+    for (const std::string& event : world.log) apply(replayed.state, decode(*journal::parse_event(event)), Replay::yes);
     CHECK(*replayed.session(main_key).entry() == entry);
     CHECK(replayed.session(main_key).usage_totals == world.session(main_key).usage_totals);
   }

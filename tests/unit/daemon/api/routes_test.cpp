@@ -56,7 +56,8 @@ struct World {
                                        .search = *search,
                                        .tickets = *tickets,
                                        .authenticator = *authenticator,
-                                       .audit = *audit});
+                                       .audit = *audit,
+                                       .cursors = CursorSeal("secret")});
     add_routes(router, *api);
   }
   ~World() { disk.join(); }

@@ -42,8 +42,13 @@ class WorkFixture : public LedgerFixture {
     begin();
     settle();
   }
-  // Lets the loops read the clock, each more than once.
+  // Lets the loops read the clock, each more than once, and what they read from disk come back.
   void settle() {
+    for (int reads = 0; reads < 20; ++reads) {
+      bool is_read = false;
+      asio::post(ledger().parts().env.disk, [&] { asio::post(io(), [&is_read] { is_read = true; }); });
+      run_until([&] { return is_read; });
+    }
     for (int times = 0; times < 100; ++times) io().run_one_for(std::chrono::milliseconds(5));
   }
   void turn(std::int64_t ms) {

@@ -14,7 +14,7 @@ namespace sessiond::api {
 
 struct Api;
 
-// What cursors are sealed with.
+// Seals and opens the cursors of lists.
 class CursorSeal {
  public:
   explicit CursorSeal(std::string_view secret);

@@ -65,8 +65,8 @@ struct Principal {
   bool sees_everything() const;
 };
 
-// What a connection keeps of the token that its last request was sent with. While the tokens stay as they are, the next
-// request with the same header is of the same sender (Tokens::authenticate).
+// A connection keeps this of the token of its last request. The next request with the same header has the same sender,
+// as long as no token has changed (Tokens::authenticate).
 struct Proof {
   std::string authorization{};
   std::uint64_t generation = 0;  // Tokens::generation() then; 0: nothing is kept

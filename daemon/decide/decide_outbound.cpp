@@ -52,7 +52,7 @@ void add_deliveries(std::string& body, const AppendRequest& append, const Append
     body.append(",\"deliveries\":").append(deliveries_json(append.deliveries, appended.ids)).append("}");
     return;
   }
-  body.append(",\"delivery\":").append(delivery_json(append.deliveries)).append("}");
+  body.append(",\"delivery\":").append(first_offer_json(append.deliveries)).append("}");
 }
 
 // Returns whether a person says it in place of the agent. With mirrorOnly another program has sent it, and this does
@@ -198,7 +198,7 @@ Result<Decision> decide(const AgentState& state, const Outbound& command, const 
   writer.string("messageId", appended.ids.front());
   writer.raw("send", policy::to_json(plan.send));
   writer.boolean("deliver", !command.mirror_only);
-  writer.raw("delivery", delivery_json(append.deliveries));
+  writer.raw("delivery", first_offer_json(append.deliveries));
   writer.string("asOf", builder.as_of());
   writer.close();
   return std::move(builder.out);

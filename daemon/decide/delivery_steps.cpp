@@ -118,7 +118,7 @@ std::string deliveries_json(const std::vector<std::optional<DeliveryOffer>>& del
   return list;
 }
 
-std::string delivery_json(const std::vector<std::optional<DeliveryOffer>>& deliveries) {
+std::string first_offer_json(const std::vector<std::optional<DeliveryOffer>>& deliveries) {
   return deliveries.empty() || !deliveries.front() ? "null" : json::to_json(*deliveries.front());
 }
 

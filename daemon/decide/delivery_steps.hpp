@@ -36,7 +36,7 @@ void find_deliveries_made_before(const AgentState& state, const Session& session
 std::string deliveries_json(const std::vector<std::optional<DeliveryOffer>>& deliveries,
                             const std::vector<std::string>& ids);
 // The delivery of a reply's only message, as it is shown; null: there is none.
-std::string delivery_json(const std::vector<std::optional<DeliveryOffer>>& deliveries);
+std::string first_offer_json(const std::vector<std::optional<DeliveryOffer>>& deliveries);
 
 // Emits an event of a delivery. Sets the id and the attempt of `told`.
 void emit_delivery(DecisionBuilder& builder, journal::EventType type, const Delivery& delivery, DeliveryTold told);

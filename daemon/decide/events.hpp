@@ -277,7 +277,7 @@ struct DeliveryOffer {
 std::string_view name(DeliveryOffer::Status status);
 std::optional<DeliveryOffer::Status> value_named(std::string_view text, DeliveryOffer::Status kind);
 
-// What the reply to a platform's message says of it, and whether it mentioned the agent.
+// The decisions about a platform's message, as the reply to it has them, and whether it mentioned the agent.
 struct InboundTold {
   bool activate = false, system_intro = false, mentioned = false;
   std::string send{}, run{};  // raw JSON
@@ -379,7 +379,7 @@ struct Change : journal::Event {
 };
 
 // Returns what an event sets and unsets in the session's entry, without what MessageAppended::counted has. `held` keeps
-// it where it has to be read.
+// it if it is read from the data.
 const json::Edit& edit_of(const Change& change, json::Edit& held);
 // Returns the data of an event that says this and sets `edit` in the session's entry.
 std::string data_of(const Payload& payload, const json::Edit& edit = {});

@@ -81,7 +81,7 @@ class Counted {
   std::optional<policy::UsageTotals> totals_{};  // the value of usage_totals
 };
 
-// What a message sets in an entry: first these, and then other members.
+// A change of an entry by a message. The members of `counted` are set before those of `rest`.
 struct CountedEdit {
   Counted counted{};
   json::Edit rest{};

@@ -44,7 +44,7 @@ constexpr std::array<Text, 9> texts{{{"agent", &Envelope::agent},
                                      {"source", &Envelope::source}}};
 constexpr std::size_t before_topic = 7;
 
-// What is said of a delivery stands before the message, which may be long and is not looked at.
+// Reads the members about the delivery. They come before the message, which may be long and is not read.
 void read_delivery(Event& event) {
   for (const json::Member& member : json::members(event.data)) {
     if (member.name == "deliver") event.envelope.delivers = member.value == "true";

@@ -35,7 +35,7 @@ class Checker {
   };
   static constexpr std::size_t few = 16;
   static constexpr std::size_t usual_depth = 8;
-  // What a step came to. `began`: an object or array that is not empty was opened.
+  // The result of a step. `began`: it has opened an object or array that is not empty.
   enum class Step : std::uint8_t { failed, passed, began };
 
   bool value_and_nested() {

@@ -61,6 +61,14 @@ class LogCase(RunsCase):
 
 
 class SessionLog(LogCase):
+    def test_a_line_is_not_taken_for_the_entry_of_the_session(self):
+        """A token that is limited to a channel may write of another one. It may not have the session answered there."""
+        key = self.new(f"agent:main:slack:direct:{uid()}", deliveryContext={"channel": "slack", "to": "u1"})["key"]
+        limited = self.daemon.client(self.daemon.token("operator", channel="slack"))
+        line = {"type": "error", "lastChannel": "discord", "deliveryContext": {"channel": "discord"}}
+        self.ok(limited.post(S(key, "main", "log"), line), 201)
+        self.problem(limited.patch(S(key), {"lastChannel": "discord"}), 403, "forbidden")
+
     def test_each_kind_of_line_is_logged(self):
         for kind in KINDS:
             self.write({"type": kind})

@@ -82,7 +82,12 @@ inline constexpr auto fault_points = std::to_array<std::string_view>({
     "marks.files_synced", "marks.answers_synced",
     "marks.written",  // retention has not yet run
     "marks.previous_renewed",
-    "runs.written",  // with sessions.json, which is written before
+    // The log of a book: daemon/ledger/book_log.cpp
+    "book.appended",   // records are in the file, without their ending
+    "book.ended",      // with it, maybe not durably
+    "book.compacted",  // the new log is written, and does not have its name
+    "book.renamed",    // the new log has its name; the file of an earlier version is still there
+    "runs.written",    // with sessions.json, which is written before
     "outbox.written", "last.written", "early.written", "policies.written",
     // Idempotency answers: store/answers/live.cpp, sealed.cpp
     "answers.written", "answers.synced", "answers.sealed",

@@ -26,6 +26,8 @@ class NewFile {
   Result<void> write(std::string_view bytes);
   // session_exists: something is there, and stays. Also when it came at the last moment.
   Result<void> place(IfThere if_there);
+  // Returns whether it has its place. If place() has failed nevertheless, that may not be durable.
+  bool is_placed() const { return temporary_.empty(); }
   const std::filesystem::path& file() const { return file_; }
 
  private:

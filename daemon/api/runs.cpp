@@ -256,23 +256,32 @@ HandlerResult list_runs(Api& api, http::Request& request) {
       [&](const decide::AgentState& state, ledger::Seen&) -> Result<http::Response> {
         TRY(const decide::Session* session, visible(state, path.target, request.principal));
         const decide::SessionRuns* runs = state.runs.find(session->key());
-        std::vector<std::string> all;  // the newest first
-        if (runs != nullptr) {
-          for (const decide::Run& run : std::views::reverse(runs->queued)) all.push_back(run_json(session->key(), run));
-          if (runs->active) {
-            all.push_back(run_json(session->key(), *runs->active));
-            add_lease(api, request.principal, path.agent, session->key(), *runs, all.back());
-          }
-          for (const auto& ended : std::views::reverse(runs->ended)) all.push_back(*ended);
-        }
-        if (!status.empty())
-          std::erase_if(all, [&](const std::string& run) { return json::string_at(run, "status") != status; });
-        const auto begin = std::min(static_cast<std::size_t>(cursor.value_or(0)), all.size());
-        const std::size_t end = std::min(begin + limit, all.size());
+        const auto begin = static_cast<std::size_t>(cursor.value_or(0));
+        std::size_t at = 0;  // in the list of all runs of this status
+        std::size_t shown = 0;
+        bool more = false;
         std::string body = "{\"data\":[";
-        for (std::size_t i = begin; i < end; ++i) append_element(body, all[i]);
-        const bool more = end < all.size();
-        body += page_end(more ? std::to_string(end) : "", more) + "}";
+        const auto add = [&](decide::RunStatus of_run, const auto& json_of) {
+          if (more || (!status.empty() && decide::name(of_run) != status) || at++ < begin) return;
+          const std::string& run = json_of();
+          more = shown == limit || (shown > 0 && body.size() + run.size() > limits::page_bytes);
+          if (more) return;
+          append_element(body, run);
+          ++shown;
+        };
+        if (runs != nullptr) {  // the newest first
+          for (const decide::Run& run : std::views::reverse(runs->queued))
+            add(run.status, [&] { return run_json(session->key(), run); });
+          if (runs->active)
+            add(runs->active->status, [&] {
+              std::string active = run_json(session->key(), *runs->active);
+              add_lease(api, request.principal, path.agent, session->key(), *runs, active);
+              return active;
+            });
+          for (const decide::EndedRun& run : std::views::reverse(runs->ended))
+            add(run.status, [&]() -> const std::string& { return *run.json; });
+        }
+        body += page_end(more ? std::to_string(begin + shown) : "", more) + "}";
         return as_of_response(api, std::move(body), state.last_seq);
       });
 }

@@ -51,8 +51,8 @@ class AgentState : public SessionIndex {
   std::uint64_t last_taken_back = 0;      // journal seq of its last edit or deletion of a message; 0: none since loaded
   std::unordered_set<std::string> dirty;  // keys changed or deleted since the last checkpoint took them
   bool is_dirty() const {
-    return !dirty.empty() || runs.is_dirty() || deliveries.is_dirty() || last_used.is_dirty() || early.is_dirty() ||
-           policies.is_dirty();
+    return !dirty.empty() || runs.unwritten().is_dirty() || deliveries.unwritten().is_dirty() || last_used.is_dirty() ||
+           early.is_dirty() || policies.is_dirty();
   }
   // The keys in `dirty` that our own commands changed. A key that is only dirty because a foreign change was merged is
   // not here: the foreign program may change that entry again, or delete it.

@@ -79,7 +79,7 @@ std::vector<FailedTry> read_failed_tries(std::string_view list) {
   return tries;
 }
 
-// Returns an error whose message is cut: a delivery keeps several, and its book is written whole.
+// Returns an error whose message is cut: a delivery keeps several, and is written with each try.
 std::string cut_error(std::string error) {
   constexpr std::size_t most_code_points = 100;
   const std::string message = json::string_at(error, "message").value_or("");
@@ -235,7 +235,6 @@ std::string delivery_json(const Delivery& delivery) {
 
 std::string stored_delivery(const Delivery& delivery) {
   json::ObjectWriter out;
-  out.raw("fixed", "{" + delivery.fixed + "}");
   out.string("conversation", delivery.conversation);
   out.integer("order", static_cast<std::int64_t>(delivery.order));
   out.integer("queuedAt", delivery.created_at);
@@ -247,9 +246,8 @@ std::string stored_delivery(const Delivery& delivery) {
   return out.text();
 }
 
-Delivery read_delivery(std::string_view stored) {
+Delivery read_delivery(std::string_view stored, std::string_view fixed) {
   const json::Index members(stored);
-  const std::string_view fixed = members.find("fixed").value_or("{}");
   const auto number = [&members](std::string_view member) {
     return json::as_int(members.find(member).value_or("null")).value_or(0);
   };

@@ -49,6 +49,7 @@ struct Delivery {
   bool is_final = false;                                // failed: the bridge said that no try can help
   std::int64_t failed_at = 0;                           // failed: since when
   std::vector<FailedTry> failed_tries{};                // the newest, oldest first; those of a sent one are forgotten
+  std::uint64_t ended_seq = 0;                          // of the event since which it is sent or failed; 0: it is not
 
   std::int64_t tries() const { return attempt - given_up_at; }  // since it was made or queued again
   bool is_unsent() const { return status == DeliveryStatus::pending || status == DeliveryStatus::leased; }
@@ -70,9 +71,9 @@ void change_by(Delivery& delivery, const journal::Envelope& about, const Deliver
 
 // The delivery as the API shows it.
 std::string delivery_json(const Delivery& delivery);
-// The delivery as the book keeps it, and back.
+// The delivery as the book keeps it, but for `fixed` and `ended_seq`, and back. `fixed` is an object here.
 std::string stored_delivery(const Delivery& delivery);
-Delivery read_delivery(std::string_view stored);
+Delivery read_delivery(std::string_view stored, std::string_view fixed);
 
 // The end of the ids that an agent's deliveries have, so that an id alone says whose it may be.
 std::string delivery_id_ending(std::string_view agent);

@@ -8,7 +8,6 @@
 namespace sessiond::decide {
 namespace {
 
-// The book's file is written whole.
 constexpr std::size_t most_ended_deliveries = 1'000;  // of each kind
 constexpr std::size_t most_failed_bytes = 8U << 20;
 
@@ -101,7 +100,12 @@ void DeliveryBook::put(Delivery delivery) {
   const Delivery* before = find(of_message);
   if (before == nullptr || before->order <= delivery.order) of_message = id;
   all_.insert_or_assign(id, std::move(delivery));
+  note(id);
+  note_text(id);
 }
+
+void DeliveryBook::note(const std::string& id) { unwritten_.add("d " + id); }
+void DeliveryBook::note_text(const std::string& id) { unwritten_.add("t " + id); }
 
 void DeliveryBook::list_ended(const std::string& id) {
   const Delivery& delivery = all_.at(id);
@@ -113,6 +117,7 @@ void DeliveryBook::list_ended(const std::string& id) {
   while (list.size() > most_ended_deliveries) {
     forget(list.front());
     list.pop_front();
+    if (failed && without_text_ != 0) --without_text_;
   }
   limit_text();
 }
@@ -122,6 +127,8 @@ void DeliveryBook::forget(const std::string& id) {
   if (alarming_.erase(id) != 0) failed_bytes_ -= delivery.fixed.size();
   if (const auto found = by_message_.find(delivery.message); found != by_message_.end() && found->second == id)
     by_message_.erase(found);
+  note(id);
+  note_text(id);
   all_.erase(id);
 }
 
@@ -140,10 +147,11 @@ void DeliveryBook::forget_session(std::string_view key) {
 }
 
 void DeliveryBook::limit_text() {
-  for (std::size_t i = 0; failed_bytes_ > most_failed_bytes && i + 1 < failed_.size(); ++i) {
-    Delivery& oldest = all_.at(failed_[i]);
+  for (; failed_bytes_ > most_failed_bytes && without_text_ + 1 < failed_.size(); ++without_text_) {
+    Delivery& oldest = all_.at(failed_[without_text_]);
     failed_bytes_ -= oldest.fixed.size();
     oldest.forget_content();
+    note_text(oldest.id);
     failed_bytes_ += oldest.fixed.size();
   }
 }
@@ -154,10 +162,17 @@ void DeliveryBook::change(const journal::Envelope& about, const DeliveryTold& to
   Delivery& delivery = found->second;
   if (!delivery.is_unsent()) {
     std::erase(ended_, delivery.id);
-    if (std::erase(failed_, delivery.id) != 0) failed_bytes_ -= delivery.fixed.size();
+    if (std::erase(failed_, delivery.id) != 0) {
+      failed_bytes_ -= delivery.fixed.size();
+      without_text_ = 0;
+    }
   }
   count(delivery, false);
+  const std::size_t fixed_before = delivery.fixed.size();
   change_by(delivery, about, told);
+  delivery.ended_seq = delivery.is_unsent() ? 0 : about.seq;
+  note(delivery.id);
+  if (delivery.fixed.size() != fixed_before) note_text(delivery.id);
   count(delivery, true);
   set_head(queue_of(delivery));
   list_ended(delivery.id);
@@ -175,42 +190,91 @@ void DeliveryBook::apply(const Change& event) {
     change(about, *told);
   } else if (about.type == EventType::session_deleted && json::find(event.data, "purged") == "true") {
     forget_session(about.key);
+    unwritten_.forget();
+  } else if ((about.type == EventType::message_deleted || about.type == EventType::message_edited) && !all_.empty()) {
+    unwritten_.forget();  // lines of before may have its text
   } else {
     return;
   }
   seq_ = about.seq;
-  dirty_ = true;
+  unwritten_.mark_dirty();
 }
 
-std::string DeliveryBook::to_json() {
-  dirty_ = false;
-  std::string text = "{\"seq\":" + std::to_string(seq_) + ",\"unsent\":[";
-  const auto put = [&text](const Delivery& delivery) {
-    if (text.back() != '[') text += ',';
-    text += stored_delivery(delivery);
-  };
-  for (const auto& [id, delivery] : all_)
-    if (delivery.is_unsent()) put(delivery);
-  text += "],\"failed\":[";
-  for (const std::string& id : failed_) put(all_.at(id));
-  text += "],\"ended\":[";
-  for (const std::string& id : ended_) put(all_.at(id));
-  return text + "]}";
+BookRecord DeliveryBook::record(const std::string& name) const {
+  const Delivery* delivery = find(std::string_view(name).substr(2));
+  if (delivery == nullptr) return {.key = name};
+  if (name.front() == 't')
+    return {.key = name, .value = std::make_shared<const std::string>("{" + delivery->fixed + "}")};
+  return {.key = name,
+          .value = std::make_shared<const std::string>(stored_delivery(*delivery)),
+          .order = delivery->ended_seq};
+}
+
+void DeliveryBook::list_records() {
+  std::set<std::string> names;
+  for (const auto& [id, delivery] : all_) {
+    names.insert("d " + id);
+    names.insert("t " + id);
+  }
+  unwritten_.list(std::move(names));
+}
+
+bool DeliveryBook::take_changes(BookChanges& changes, BookSlice most) {
+  if (unwritten_.lacks_list()) list_records();
+  if (!unwritten_.take(changes, most, [this](const std::string& name) { return record(name); })) return false;
+  const Counts counts = this->counts();
+  json::ObjectWriter ending;
+  ending.integer("end", static_cast<std::int64_t>(seq_));
+  ending.integer("open", static_cast<std::int64_t>(counts.pending + counts.leased + counts.failed));
+  if (changes.forgets) ending.boolean("forgets", true);
+  changes.ending = ending.text();
+  return true;
+}
+
+void DeliveryBook::put_read(std::vector<Delivery> deliveries) {
+  std::ranges::sort(deliveries, {}, &Delivery::ended_seq);
+  for (Delivery& delivery : deliveries) {
+    const std::string id = delivery.id;
+    put(std::move(delivery));
+    list_ended(id);
+  }
+}
+
+Result<DeliveryBook> DeliveryBook::from_records(std::span<const BookRecord> records, std::string_view ending) {
+  std::map<std::string_view, std::string_view> fixed;  // by id
+  for (const BookRecord& record : records)
+    if (record.key.starts_with("t ")) fixed.emplace(std::string_view(record.key).substr(2), *record.value);
+  std::vector<Delivery> deliveries;
+  for (const BookRecord& record : records) {
+    if (!record.key.starts_with("d ")) continue;
+    const auto found = fixed.find(std::string_view(record.key).substr(2));
+    if (found == fixed.end()) return fail(Code::degraded, "it has no text of " + record.key.substr(2));
+    deliveries.push_back(read_delivery(*record.value, found->second));
+    deliveries.back().ended_seq = record.order;
+  }
+  if (2 * deliveries.size() != records.size()) return fail(Code::degraded, "it has no deliveries");
+  DeliveryBook book;
+  book.seq_ = static_cast<std::uint64_t>(json::int_at(ending, "end").value_or(0));
+  book.put_read(std::move(deliveries));
+  book.unwritten_.start_clean();
+  return book;
 }
 
 Result<DeliveryBook> DeliveryBook::from_json(std::string_view text) {
   const auto seq = json::int_at(text, "seq");
   if (!seq || !json::find(text, "unsent")) return fail(Code::degraded, "it has no deliveries");
-  DeliveryBook book;
-  book.seq_ = static_cast<std::uint64_t>(*seq);
+  std::vector<Delivery> deliveries;
   for (const std::string_view list : {"unsent", "failed", "ended"}) {
     for (const std::string_view stored : json::elements(json::find(text, list).value_or("[]"))) {
-      Delivery delivery = read_delivery(stored);
-      const std::string id = delivery.id;
-      book.put(std::move(delivery));
-      book.list_ended(id);
+      deliveries.push_back(read_delivery(stored, json::find(stored, "fixed").value_or("{}")));
+      if (!deliveries.back().is_unsent()) deliveries.back().ended_seq = deliveries.size();
     }
   }
+  DeliveryBook book;
+  book.seq_ = static_cast<std::uint64_t>(*seq);
+  book.put_read(std::move(deliveries));
+  book.unwritten_ = {};
+  book.list_records();
   return book;
 }
 

@@ -1,7 +1,10 @@
 // The deliveries of an agent: those that are not sent yet, in the order of each conversation, and the last ended ones.
-// `apply` makes it from the journal's events, and journal/outbox/<agent>.json keeps it (to_json). The file says which
-// event it was made at, so that events which it already holds change nothing when they come again. Not thread-safe:
-// part of the agent's state.
+// `apply` makes it from the journal's events, and journal/outbox/<agent>.log keeps it. Its records are
+//   d <id>  how far a delivery is
+//   t <id>  what never changes of it: what it sends, and where to. It is written once, and again when its text is
+//           forgotten
+// The ending says which event the book was written at, so that events which it already holds change nothing when they
+// come again. Not thread-safe: part of the agent's state.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +13,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "daemon/decide/book_record.hpp"
 #include "daemon/decide/delivery.hpp"
 #include "store/problem.hpp"
 
@@ -47,12 +53,14 @@ class DeliveryBook {
 
   // The last event that the book holds.
   std::uint64_t seq() const { return seq_; }
-  // Tells whether it has changed since the last to_json().
-  bool is_dirty() const { return dirty_; }
-  void mark_dirty() { dirty_ = true; }
-  // The text of that file, without a checksum. The book then counts as clean.
-  std::string to_json();
-  // degraded: the text is not one of to_json().
+  // What the log does not have yet.
+  Unwritten& unwritten() { return unwritten_; }
+  const Unwritten& unwritten() const { return unwritten_; }
+  // Moves changed records to `changes`, and the ending when these were the last. Returns whether they were.
+  bool take_changes(BookChanges& changes, BookSlice most = {});
+  // degraded: these are not a book's.
+  static Result<DeliveryBook> from_records(std::span<const BookRecord> records, std::string_view ending);
+  // The same of the text in which earlier versions wrote a book whole.
   static Result<DeliveryBook> from_json(std::string_view text);
 
  private:
@@ -73,6 +81,11 @@ class DeliveryBook {
   void forget(const std::string& id);  // one that is in no list
   void limit_text();                   // of failed ones: the oldest lose theirs
   void set_head(const std::string& name);
+  void note(const std::string& id);       // its state has changed
+  void note_text(const std::string& id);  // `fixed` has changed
+  BookRecord record(const std::string& name) const;
+  void list_records();
+  void put_read(std::vector<Delivery> deliveries);  // into an empty book
 
   All all_{};
   std::map<std::string, Conversation, std::less<>> conversations_{};  // that have unsent deliveries, by queue_of()
@@ -83,9 +96,10 @@ class DeliveryBook {
   std::deque<std::string> ended_{};   // sent, dropped and purged ones, the newest last
   std::deque<std::string> failed_{};  // the others that failed
   std::size_t failed_bytes_ = 0;      // of what they keep
+  std::size_t without_text_ = 0;      // the first so many of them have lost it
   std::size_t leased_ = 0;
   std::uint64_t seq_ = 0;
-  bool dirty_ = false;
+  Unwritten unwritten_{};
 };
 
 }  // namespace sessiond::decide

@@ -30,9 +30,8 @@ const Finished* SessionRuns::find_finished(std::string_view id) const {
 }
 
 const std::string* SessionRuns::find_ended(std::string_view id) const {
-  const auto found = std::ranges::find_if(
-      ended, [id](const std::shared_ptr<const std::string>& run) { return json::string_at(*run, "runId") == id; });
-  return found == ended.end() ? nullptr : found->get();
+  const auto found = std::ranges::find(ended, id, &EndedRun::id);
+  return found == ended.end() ? nullptr : found->json.get();
 }
 
 void take_texts(Run& run, Run before) {

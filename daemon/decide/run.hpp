@@ -1,6 +1,6 @@
 // A run is one piece of agent work on one session: claimed by one runner, kept by a lease, ended exactly once
 // (policy/runs/README.md). These are the runs as an agent's state has them. The lists of their members (describe) are
-// those of the API, of events and of journal/runs/<agent>.json. Pure values.
+// those of the API, of events and of the runs' log (run_book.hpp). Pure values.
 #pragma once
 
 #include <cstdint>
@@ -99,7 +99,7 @@ struct Run : RunTimes, RunModel, RunPlace, RunEnding {
     v.text_if("stopReason", run.stop_reason);
     v.text_if("stoppedBy", run.stopped_by);
     v.raw_if("error", run.error);
-    v.text_if("responseEntryId", run.response_entry);  // before the text: RunBook looks for it
+    v.text_if("responseEntryId", run.response_entry);
     v.text_if("response", run.response);
     v.text_if("additionalContext", run.additional_context);
     v.raw_if("deliveries", run.deliveries);
@@ -146,6 +146,15 @@ struct RunPulse {
   // Where keys are taken out: the end of what was said and thought, which may be the beginning of one.
   policy::PieceRedactor said_end{}, thought_end{};
   std::uint64_t since = 0;  // SessionRuns::text_seq when the text was said: what is stored later has it
+};
+
+// A run that has ended, as the API shows it.
+struct EndedRun {
+  std::uint64_t seq = 0;  // of the event that ended it; of one that an earlier version kept: its place among the others
+  std::string id{};
+  RunStatus status = RunStatus::done;
+  std::string response_entry{};  // as Run::response_entry
+  std::shared_ptr<const std::string> json{};
 };
 
 // A run that its runner has finished: a repeated finish is answered as the first.
@@ -196,9 +205,9 @@ struct SessionRuns {
   std::uint64_t text_seq = 0;  // of the event that last stored what the run has said; 0: none since it was loaded
   std::uint64_t calls = 0;     // the greatest `n` of an events call under this fence that is stored
   std::vector<Steered> steered{};
-  std::deque<Run> queued{};                                // in the order in which they are handed out
-  std::vector<runs::Overflow> overflows{};                 // what the full queue has dropped, and no run was told
-  std::deque<std::shared_ptr<const std::string>> ended{};  // as the API shows them, the newest last
+  std::deque<Run> queued{};                 // in the order in which they are handed out
+  std::vector<runs::Overflow> overflows{};  // what the full queue has dropped, and no run was told
+  std::deque<EndedRun> ended{};             // the newest last
   std::string last_runner{};
   std::vector<Finished> finished{};  // of `ended`
   ApprovalList approvals{};
@@ -218,6 +227,7 @@ struct SessionRuns {
            !takeover;
   }
 
+  // All but the runs that wait or have ended: each of these is a record of its own.
   template <class V, class S>
   static void describe(V& v, S& runs) {
     v.number("fence", runs.fence);
@@ -225,14 +235,11 @@ struct SessionRuns {
     v.text_if("partial", runs.partial);
     v.number_if("calls", runs.calls);
     v.records_if("steered", runs.steered);
-    v.records_if("queued", runs.queued);
     v.records_if("overflows", runs.overflows);
-    v.raws_if("ended", runs.ended);
     v.records_if("approvals", runs.approvals);
     v.record_if("opening", runs.opening, runs.opening.is_known());
     v.text_if("lastRunner", runs.last_runner);
     v.record_if("takeover", runs.takeover);
-    v.records_if("finished", runs.finished);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
@@ -13,7 +14,7 @@
 namespace sessiond::decide {
 namespace {
 
-constexpr std::size_t most_ended = 10'000;  // of an agent: its file is written whole
+constexpr std::size_t most_ended = 10'000;  // of an agent: all of them are in memory
 
 std::int64_t number(std::optional<std::string_view> value) { return json::as_int(value.value_or("null")).value_or(0); }
 
@@ -21,68 +22,44 @@ std::string text_at(std::string_view object, std::string_view name) {
   return json::string_at(object, name).value_or("");
 }
 
-// Reads a session's runs, also as earlier versions kept them.
+std::string head_name(std::string_view key) { return "s " + std::string(key); }
+
+std::string head_json(const SessionRuns& runs) {
+  json::ObjectWriter out;
+  json::write_fields(out, runs);
+  std::vector<std::string> ids;
+  ids.reserve(runs.queued.size());
+  for (const Run& run : runs.queued) ids.push_back(run.id);
+  if (!ids.empty()) out.strings("queue", ids);
+  return out.text();
+}
+
+std::string name_of_run(char kind, std::string_view key, std::string_view run_id) {
+  return std::string(1, kind).append(" ").append(key).append(" ").append(run_id);
+}
+
+EndedRun read_ended(std::uint64_t seq, std::shared_ptr<const std::string> json) {
+  const json::Index members(*json);
+  const auto status = run_status(members.string_at("status").value_or(""));
+  return {.seq = seq,
+          .id = members.string_at("runId").value_or(""),
+          .status = status.value_or(RunStatus::done),
+          .response_entry = members.string_at("responseEntryId").value_or(""),
+          .json = json};
+}
+
+// Reads a session's runs as earlier versions kept them, all in one.
 SessionRuns read_session(std::string_view text) {
   auto runs = json::from_json<SessionRuns>(text);
   if (const auto overflow = json::find(text, "overflow")) runs.overflows = {json::from_json<runs::Overflow>(*overflow)};
+  for (const std::string_view run : json::elements(json::find(text, "queued").value_or("[]")))
+    runs.queued.push_back(json::from_json<Run>(run));
+  for (const std::string_view run : json::elements(json::find(text, "ended").value_or("[]")))
+    runs.ended.push_back(read_ended(runs.ended.size() + 1, std::make_shared<const std::string>(run)));
   const auto finished = json::find(text, "finished").value_or("[]");
   if (json::kind(finished) == json::Kind::object) runs.finished = {json::from_json<Finished>(finished)};
+  for (const std::string_view each : json::elements(finished)) runs.finished.push_back(json::from_json<Finished>(each));
   return runs;
-}
-
-// The response of an ended run is as people left it, too.
-void change_response(SessionRuns& runs, std::string_view target, const std::function<std::string()>& text) {
-  const std::string id = text_at(target, "id");
-  const std::string session_id = text_at(target, "sessionId");
-  const auto topic = json::string_at(target, "topic");
-  for (std::shared_ptr<const std::string>& run : runs.ended) {
-    if (text_at(*run, "responseEntryId") != id) continue;  // it stands before the text, so no long text is read
-    if (text_at(*run, "sessionId") != session_id || json::string_at(*run, "topic") != topic) continue;
-    json::Edit edit;
-    if (text)
-      edit.put_string("response", text());
-    else
-      edit.remove("response");
-    run = std::make_shared<const std::string>(json::apply(*run, edit));
-  }
-}
-
-// People have edited or deleted a message: what is kept of its text becomes as they left it, and a deleted one is given
-// to no run any more. Queued runs lose it by events of their own.
-void change_input(SessionRuns& runs, const journal::Event& event) {
-  const std::string_view target = json::find(event.data, "target").value_or("{}");
-  const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
-  std::optional<std::string> read;
-  const auto text = [&read, &event]() -> const std::string& {  // long ones are read only if anything keeps it
-    if (!read) read = transcripts::edited_text({.edit = std::string(event.data)});
-    return *read;
-  };
-  change_response(runs, target, is_deleted ? std::function<std::string()>() : text);
-  if (text_at(target, "sessionId") != event.envelope.session_id) return;
-  const std::string id = text_at(target, "id");
-  const auto topic = json::string_at(target, "topic");
-  for (runs::Overflow& overflow : runs.overflows) {
-    if (is_deleted)
-      overflow.forget(id);
-    else
-      overflow.edit(id, text());
-  }
-  std::erase_if(runs.overflows, [](const runs::Overflow& overflow) { return overflow.dropped == 0; });
-  if (runs.takeover && is_deleted) runs.takeover->forget(id, topic);
-  if (runs.takeover && !is_deleted) runs.takeover->edit(id, topic, policy::overflow_line(text()));
-  for (Run& run : runs.queued) {
-    const auto index = static_cast<std::size_t>(std::ranges::find(run.input, id) - run.input.begin());
-    if (run.topic == topic && index < run.texts.size())
-      run.texts[index] = is_deleted ? "" : policy::overflow_line(text());
-  }
-  if (!runs.active || runs.active->topic != topic) return;
-  if (is_deleted) {
-    if (std::ranges::find(runs.active->input, id) != runs.active->input.end()) runs.active->deleted.push_back(id);
-    std::erase_if(runs.steered, [&id](const Steered& each) { return each.entry_id == id; });
-  } else if (const auto steered = std::ranges::find(runs.steered, id, &Steered::entry_id);
-             steered != runs.steered.end()) {
-    steered->text = text();
-  }
 }
 
 // The source of the next SessionStart of a session that was made by this event; empty: as its entry says.
@@ -149,6 +126,65 @@ void drop(SessionRuns& runs, const std::vector<DroppedInput>& overflow) {
 
 }  // namespace
 
+// The response of an ended run is as people left it, too.
+void RunBook::change_response(SessionRuns& runs, const std::string& key, std::string_view target,
+                              const std::function<std::string()>& text) {
+  const std::string id = text_at(target, "id");
+  const std::string session_id = text_at(target, "sessionId");
+  const auto topic = json::string_at(target, "topic");
+  for (EndedRun& run : runs.ended) {
+    if (run.response_entry != id) continue;
+    if (text_at(*run.json, "sessionId") != session_id || json::string_at(*run.json, "topic") != topic) continue;
+    json::Edit edit;
+    if (text)
+      edit.put_string("response", text());
+    else
+      edit.remove("response");
+    run.json = std::make_shared<const std::string>(json::apply(*run.json, edit));
+    unwritten_.add(name_of_run('r', key, run.id));
+  }
+}
+
+// People have edited or deleted a message: what is kept of its text becomes as they left it, and a deleted one is given
+// to no run any more. Queued runs lose it by events of their own.
+void RunBook::change_input(SessionRuns& runs, const journal::Event& event) {
+  const std::string_view target = json::find(event.data, "target").value_or("{}");
+  const bool is_deleted = event.envelope.type == journal::EventType::message_deleted;
+  std::optional<std::string> read;
+  const auto text = [&read, &event]() -> const std::string& {  // long ones are read only if anything keeps it
+    if (!read) read = transcripts::edited_text({.edit = std::string(event.data)});
+    return *read;
+  };
+  unwritten_.forget();  // lines of before may have its text: what was said, dropped or waited
+  change_response(runs, event.envelope.key, target, is_deleted ? std::function<std::string()>() : text);
+  if (text_at(target, "sessionId") != event.envelope.session_id) return;
+  const std::string id = text_at(target, "id");
+  const auto topic = json::string_at(target, "topic");
+  for (runs::Overflow& overflow : runs.overflows) {
+    if (is_deleted)
+      overflow.forget(id);
+    else
+      overflow.edit(id, text());
+  }
+  std::erase_if(runs.overflows, [](const runs::Overflow& overflow) { return overflow.dropped == 0; });
+  if (runs.takeover && is_deleted) runs.takeover->forget(id, topic);
+  if (runs.takeover && !is_deleted) runs.takeover->edit(id, topic, policy::overflow_line(text()));
+  for (Run& run : runs.queued) {
+    const auto index = static_cast<std::size_t>(std::ranges::find(run.input, id) - run.input.begin());
+    if (run.topic != topic || index >= run.texts.size()) continue;
+    run.texts[index] = is_deleted ? "" : policy::overflow_line(text());
+    unwritten_.add(name_of_run('q', event.envelope.key, run.id));
+  }
+  if (!runs.active || runs.active->topic != topic) return;
+  if (is_deleted) {
+    if (std::ranges::find(runs.active->input, id) != runs.active->input.end()) runs.active->deleted.push_back(id);
+    std::erase_if(runs.steered, [&id](const Steered& each) { return each.entry_id == id; });
+  } else if (const auto steered = std::ranges::find(runs.steered, id, &Steered::entry_id);
+             steered != runs.steered.end()) {
+    steered->text = text();
+  }
+}
+
 const SessionRuns* RunBook::find(std::string_view key) const {
   const auto found = sessions_.find(key);
   return found == sessions_.end() ? nullptr : &found->second;
@@ -189,10 +225,14 @@ void RunBook::start(SessionRuns& runs, const std::string& key, const RunTold& to
   runs.active = run;
 }
 
-void RunBook::finish(SessionRuns& runs, const std::string& key, const RunTold& told) {
+void RunBook::finish(SessionRuns& runs, const Change& change, const RunTold& told) {
   const Run& run = told.run;
+  const std::string& key = change.envelope.key;
   if (runs.active && runs.active->id == run.id) {
-    if (told.by_runner) runs.finished.push_back({run.id, runs.fence, runs.active->token});
+    if (told.by_runner) {
+      runs.finished.push_back({run.id, runs.fence, runs.active->token});
+      unwritten_.add(name_of_run('f', key, run.id));
+    }
     runs.active.reset();
     runs.partial.clear();
     runs.steered.clear();
@@ -200,16 +240,31 @@ void RunBook::finish(SessionRuns& runs, const std::string& key, const RunTold& t
   }
   std::erase_if(runs.queued, [&run](const Run& each) { return each.id == run.id; });
   if (told.unlisted) return;
-  runs.ended.push_back(std::make_shared<const std::string>(run_json(key, run)));
+  runs.ended.push_back({.seq = change.envelope.seq,
+                        .id = run.id,
+                        .status = run.status,
+                        .response_entry = run.response_entry,
+                        .json = std::make_shared<const std::string>(run_json(key, run))});
+  unwritten_.add(name_of_run('r', key, run.id));
   ++ended_;
   const std::size_t most = ended_ > most_ended ? 1 : keep_;  // a full book keeps the last of each session
   while (runs.ended.size() > most) {
-    std::erase_if(runs.finished, [id = text_at(*runs.ended.front(), "runId")](const Finished& finished) {
-      return finished.run_id == id;
-    });
+    const EndedRun oldest = std::move(runs.ended.front());
     runs.ended.pop_front();
-    --ended_;
+    if (std::erase_if(runs.finished, [&oldest](const Finished& each) { return each.run_id == oldest.id; }) != 0)
+      unwritten_.add(name_of_run('f', key, oldest.id));
+    forget_ended(key, oldest);
   }
+}
+
+// What the session keeps of its messages is about to go. It leaves the lines of before, too.
+void RunBook::forget_lines_of(const SessionRuns& runs) {
+  if (!runs.overflows.empty() || runs.takeover) unwritten_.forget();
+}
+
+void RunBook::forget_ended(const std::string& key, const EndedRun& run) {
+  unwritten_.add(name_of_run('r', key, run.id));
+  --ended_;
 }
 
 namespace {
@@ -250,7 +305,7 @@ void RunBook::apply(const Change& change) {
   if (change.envelope.seq <= seq_) return;
   if (!std::visit([&](const auto& said) { return take(change, said); }, change.said())) return;
   seq_ = change.envelope.seq;
-  dirty_ = true;
+  unwritten_.add(head_name(change.envelope.key));
 }
 
 bool RunBook::take(const Change& change, const RunTold& told) {
@@ -267,9 +322,10 @@ bool RunBook::take(const Change& change, const RunTold& told) {
       abort_active(runs, told.run);
       break;
     default:
-      finish(runs, key, told);
+      finish(runs, change, told);
       break;
   }
+  unwritten_.add(name_of_run('q', key, told.run.id));
   drop(runs, told.overflow);
   list_open(key);
   return true;
@@ -279,7 +335,10 @@ bool RunBook::take(const Change& change, const RunInputs& inputs) {
   SessionRuns* runs = find_mutable(change.envelope.key);
   if (runs == nullptr) return false;
   const auto run = std::ranges::find(runs->queued, inputs.run_id, &Run::id);
-  if (run != runs->queued.end()) change_inputs(*run, inputs);
+  if (run != runs->queued.end()) {
+    change_inputs(*run, inputs);
+    unwritten_.add(name_of_run('q', change.envelope.key, run->id));
+  }
   drop(*runs, inputs.overflow);
   return true;
 }
@@ -368,6 +427,7 @@ bool RunBook::take(const Change& change, Raw /*said*/) {
     case EventType::session_reset:
     case EventType::context_cleared:
       if (runs == nullptr) return false;
+      forget_lines_of(*runs);
       runs->overflows.clear();
       if (runs->takeover) runs->takeover->forget_transcripts();
       runs->opening.is_open = false;
@@ -375,6 +435,7 @@ bool RunBook::take(const Change& change, Raw /*said*/) {
       return true;
     case EventType::topic_deleted:
       if (runs == nullptr) return false;
+      forget_lines_of(*runs);
       std::erase_if(runs->overflows, [&change](const runs::Overflow& overflow) {
         return overflow.of && overflow.of->topic == change.envelope.topic;
       });
@@ -388,7 +449,10 @@ bool RunBook::take(const Change& change, Raw /*said*/) {
     case EventType::session_deleted:
       if (runs == nullptr) return false;
       fence_floor_ = std::max(fence_floor_, runs->fence);
-      ended_ -= runs->ended.size();
+      for (const Run& run : runs->queued) unwritten_.add(name_of_run('q', key, run.id));
+      for (const EndedRun& run : runs->ended) forget_ended(key, run);
+      for (const Finished& finished : runs->finished) unwritten_.add(name_of_run('f', key, finished.run_id));
+      unwritten_.forget();
       sessions_.erase(key);
       list_open(key);
       return true;
@@ -397,25 +461,128 @@ bool RunBook::take(const Change& change, Raw /*said*/) {
   }
 }
 
-std::string RunBook::to_json() {
-  dirty_ = false;
-  json::ObjectWriter out;
-  out.integer("seq", static_cast<std::int64_t>(seq_));
-  out.integer("fenceFloor", static_cast<std::int64_t>(fence_floor_));
-  std::string& text = out.value("sessions");
-  text += '{';
-  bool first = true;
-  for (const auto& [key, runs] : sessions_) {
-    if (runs.is_empty()) continue;
-    if (!std::exchange(first, false)) text += ',';
-    json::append_quoted(text, key);
-    text += ':';
-    json::ObjectWriter members(text);
-    json::write_fields(members, runs);
-    members.close();
+namespace {
+
+// Finds members of a list by their id. A session may have 10 000 runs that wait, and as many that have ended.
+template <class List, auto id>
+class IdIndex {
+ public:
+  const List::value_type* find(const List& list, std::string_view wanted) {
+    if (of_ != &list) {
+      of_ = &list;
+      by_id_.clear();
+      for (const auto& each : list) by_id_.emplace(each.*id, &each);
+    }
+    const auto found = by_id_.find(wanted);
+    return found == by_id_.end() ? nullptr : found->second;
   }
-  text += '}';
-  return out.text();
+
+ private:
+  const List* of_ = nullptr;
+  std::unordered_map<std::string_view, const typename List::value_type*> by_id_{};
+};
+
+}  // namespace
+
+struct RunBook::Indexes {
+  IdIndex<std::deque<Run>, &Run::id> queued{};
+  IdIndex<std::deque<EndedRun>, &EndedRun::id> ended{};
+  IdIndex<std::vector<Finished>, &Finished::run_id> finished{};
+};
+
+BookRecord RunBook::record(const std::string& name, Indexes& indexes) const {
+  const std::string_view rest = std::string_view(name).substr(2);
+  if (name.front() == 's') {
+    const SessionRuns* runs = find(rest);
+    if (runs == nullptr || runs->is_empty()) return {.key = name};
+    return {.key = name, .value = std::make_shared<const std::string>(head_json(*runs))};
+  }
+  const std::size_t space = rest.rfind(' ');
+  const SessionRuns* runs = find(rest.substr(0, space));
+  const std::string_view id = rest.substr(space + 1);
+  if (runs == nullptr) return {.key = name};
+  if (name.front() == 'q') {
+    const Run* run = indexes.queued.find(runs->queued, id);
+    if (run == nullptr) return {.key = name};
+    return {.key = name, .value = std::make_shared<const std::string>(json::to_json(*run))};
+  }
+  if (name.front() == 'f') {
+    const Finished* finished = indexes.finished.find(runs->finished, id);
+    if (finished == nullptr) return {.key = name};
+    return {.key = name, .value = std::make_shared<const std::string>(json::to_json(*finished))};
+  }
+  const EndedRun* run = indexes.ended.find(runs->ended, id);
+  if (run == nullptr) return {.key = name};
+  return {.key = name, .value = run->json, .order = run->seq};
+}
+
+void RunBook::list_records() {
+  std::set<std::string> names;
+  for (const auto& [key, runs] : sessions_) {
+    names.insert(head_name(key));
+    for (const Run& run : runs.queued) names.insert(name_of_run('q', key, run.id));
+    for (const EndedRun& run : runs.ended) names.insert(name_of_run('r', key, run.id));
+    for (const Finished& finished : runs.finished) names.insert(name_of_run('f', key, finished.run_id));
+  }
+  unwritten_.list(std::move(names));
+}
+
+bool RunBook::take_changes(BookChanges& changes, BookSlice most) {
+  if (unwritten_.lacks_list()) list_records();
+  Indexes indexes;
+  const auto record_of = [this, &indexes](const std::string& name) { return record(name, indexes); };
+  if (!unwritten_.take(changes, most, record_of)) return false;
+  json::ObjectWriter ending;
+  ending.integer("end", static_cast<std::int64_t>(seq_));
+  ending.integer("open", static_cast<std::int64_t>(active_.size() + waiting_.size() + taken_over_.size()));
+  ending.integer("fenceFloor", static_cast<std::int64_t>(fence_floor_));
+  if (changes.forgets) ending.boolean("forgets", true);
+  changes.ending = ending.text();
+  return true;
+}
+
+void RunBook::finish_reading() {
+  for (auto& [key, runs] : sessions_) {
+    std::ranges::sort(runs.ended, {}, &EndedRun::seq);
+    std::map<std::string_view, std::size_t> places;
+    for (const EndedRun& run : runs.ended) places.emplace(run.id, places.size());
+    std::ranges::sort(runs.finished, {}, [&places](const Finished& finished) { return places[finished.run_id]; });
+    ended_ += runs.ended.size();
+    list_open(key);
+  }
+}
+
+Result<RunBook> RunBook::from_records(std::span<const BookRecord> records, std::string_view ending) {
+  RunBook book;
+  book.seq_ = static_cast<std::uint64_t>(json::int_at(ending, "end").value_or(0));
+  book.fence_floor_ = static_cast<std::uint64_t>(json::int_at(ending, "fenceFloor").value_or(0));
+  std::map<std::string_view, std::string_view> waiting;  // by the name of the record
+  for (const BookRecord& record : records)
+    if (record.key.starts_with("q ")) waiting.emplace(record.key, *record.value);
+  for (const BookRecord& record : records) {  // first the sessions: reading one replaces it
+    if (!record.key.starts_with("s ")) continue;
+    const std::string key = record.key.substr(2);
+    SessionRuns& runs = book.sessions_[key] = json::from_json<SessionRuns>(*record.value);
+    for (const std::string_view id : json::elements(json::find(*record.value, "queue").value_or("[]"))) {
+      const auto found = waiting.find(name_of_run('q', key, json::as_string(id).value_or("")));
+      if (found == waiting.end()) return fail(Code::degraded, "it has no run that waits");
+      runs.queued.push_back(json::from_json<Run>(found->second));
+    }
+  }
+  for (const BookRecord& record : records) {
+    const char kind = record.key.front();
+    if (kind == 's' || kind == 'q') continue;
+    const std::size_t space = record.key.rfind(' ');
+    if (space < 2 || (kind != 'r' && kind != 'f')) return fail(Code::degraded, "it has no runs");
+    SessionRuns& runs = book.sessions_[record.key.substr(2, space - 2)];
+    if (kind == 'r')
+      runs.ended.push_back(read_ended(record.order, record.value));
+    else
+      runs.finished.push_back(json::from_json<Finished>(*record.value));
+  }
+  book.finish_reading();
+  book.unwritten_.start_clean();
+  return book;
 }
 
 Result<RunBook> RunBook::from_json(std::string_view text) {
@@ -425,12 +592,10 @@ Result<RunBook> RunBook::from_json(std::string_view text) {
   RunBook book;
   book.seq_ = static_cast<std::uint64_t>(*seq);
   book.fence_floor_ = static_cast<std::uint64_t>(json::int_at(text, "fenceFloor").value_or(0));
-  for (const json::Member& member : json::members(*sessions)) {
-    const std::string key = json::unescape(member.name);
-    SessionRuns& runs = book.sessions_[key] = read_session(member.value);
-    book.ended_ += runs.ended.size();
-    book.list_open(key);
-  }
+  for (const json::Member& member : json::members(*sessions))
+    book.sessions_[json::unescape(member.name)] = read_session(member.value);
+  book.finish_reading();
+  book.list_records();
   return book;
 }
 

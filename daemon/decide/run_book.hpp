@@ -1,16 +1,23 @@
 // The runs of an agent, by session: the active one, those that wait, the last ended ones (run.hpp). `apply` makes it
-// from the journal's events, and journal/runs/<agent>.json keeps it (to_json). The file says which event it was made
-// at, so that events which it already holds change nothing when they come again. Not thread-safe: part of the agent's
-// state.
+// from the journal's events, and journal/runs/<agent>.log keeps it. Its records are
+//   s <key>           the session's active run, what it has beside its runs, and the ids of those that wait, in order
+//   q <key> <run id>  a run that waits
+//   r <key> <run id>  a run that has ended, as the API shows it
+//   f <key> <run id>  how its runner has finished it
+// The ending has the fence floor. It also says which event the book was written at, so that events which it already
+// holds change nothing when they come again. Not thread-safe: part of the agent's state.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "daemon/decide/book_record.hpp"
 #include "daemon/decide/events.hpp"
 #include "daemon/decide/run.hpp"
 #include "store/problem.hpp"
@@ -43,12 +50,14 @@ class RunBook {
 
   // The last event that the book holds.
   std::uint64_t seq() const { return seq_; }
-  // Tells whether it has changed since the last to_json().
-  bool is_dirty() const { return dirty_; }
-  void mark_dirty() { dirty_ = true; }
-  // The text of that file, without a checksum. The book then counts as clean.
-  std::string to_json();
-  // degraded: the text is not one of to_json().
+  // What the log does not have yet.
+  Unwritten& unwritten() { return unwritten_; }
+  const Unwritten& unwritten() const { return unwritten_; }
+  // Moves changed records to `changes`, and the ending when these were the last. Returns whether they were.
+  bool take_changes(BookChanges& changes, BookSlice most = {});
+  // degraded: these are not a book's.
+  static Result<RunBook> from_records(std::span<const BookRecord> records, std::string_view ending);
+  // The same of the text in which earlier versions wrote a book whole.
   static Result<RunBook> from_json(std::string_view text);
 
  private:
@@ -72,7 +81,16 @@ class RunBook {
     return false;
   }
   void start(SessionRuns& runs, const std::string& key, const RunTold& told);
-  void finish(SessionRuns& runs, const std::string& key, const RunTold& told);
+  void finish(SessionRuns& runs, const Change& change, const RunTold& told);
+  void forget_ended(const std::string& key, const EndedRun& run);  // it leaves the book
+  void forget_lines_of(const SessionRuns& runs);
+  void change_input(SessionRuns& runs, const journal::Event& event);
+  void change_response(SessionRuns& runs, const std::string& key, std::string_view target,
+                       const std::function<std::string()>& text);
+  struct Indexes;
+  BookRecord record(const std::string& name, Indexes& indexes) const;
+  void list_records();
+  void finish_reading();
   SessionRuns* find_mutable(const std::string& key);  // null if none
   void list_open(const std::string& key);             // in waiting_, active_ and taken_over_, as its runs are now
 
@@ -86,7 +104,7 @@ class RunBook {
   std::uint64_t seq_ = 0;
   std::uint64_t keep_ = 100;
   std::size_t ended_ = 0;  // runs, in all sessions
-  bool dirty_ = false;
+  Unwritten unwritten_{};
 };
 
 }  // namespace sessiond::decide

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "daemon/doctor/examination.hpp"
+#include "daemon/ledger/book_log.hpp"
 #include "store/files.hpp"
 #include "store/journal/line.hpp"
 #include "store/line_reader.hpp"
@@ -43,9 +44,8 @@ class EncryptionCheck {
   static constexpr std::string_view advice =
       "it was written before there was a key file, or by another program; what is added to it is sealed. doctor "
       "--migrate seals transcripts and their archives; sessions.json is sealed when it is written next, a blob when "
-      "its "
-      "content comes again, the journal goes with journal.retention, a log with its session; look through what repairs "
-      "put aside, and remove it";
+      "its content comes again, the log of a book when the book changes next, the journal goes with journal.retention, "
+      "a log with its session; look through what repairs put aside, and remove it";
 
   struct Counts {
     std::uint64_t lines = 0;
@@ -68,6 +68,8 @@ class EncryptionCheck {
            folder == "kept" || folder == "early" || folder == "policies";
   }
 
+  static bool folder_of_logs(std::string_view folder) { return folder == "runs" || folder == "outbox"; }
+
   void look_below(const fs::path& dir) {
     for (const Listed& file : list_dir(exam_, "encryption", dir)) {
       if (exam_.cancelled()) return;
@@ -85,7 +87,10 @@ class EncryptionCheck {
     if (name.ends_with(".idx") || name.ends_with(".note") || name.ends_with(".trajectory.jsonl")) return;
     const bool store = name.starts_with("sessions.json") || folder == "previous";
     const bool blob = folder.size() == 2 && name.size() == 64;
-    const auto counts = store ? of_store(path) : of_lines(path, in_journal, blob);
+    const bool log = folder_of_logs(folder) && name.ends_with(".log");
+    const auto counts = store ? of_store(path)
+                        : log ? of_lines(path, ledger::BookLog::key_of_line)
+                              : of_lines(path, in_journal ? journal::key_of_line : seal::key_of, in_journal, blob);
     if (!counts) return;  // other checks say that it cannot be read
     for (const std::string& key : counts->keys) ++files_by_key_[key];
     sealed_ += counts->open == 0 ? 1 : 0;
@@ -106,7 +111,8 @@ class EncryptionCheck {
     }
   }
 
-  static Result<Counts> of_lines(const fs::path& path, bool of_journal, bool whole) {
+  static Result<Counts> of_lines(const fs::path& path, std::string_view (*key_of)(std::string_view),
+                                 bool of_journal = false, bool whole = false) {
     TRY(const auto fd, store::open_file(path, O_RDONLY | O_NONBLOCK));
     store::SequentialLines lines(fd.get(), 0, whole_file, path.native());
     Counts counts;
@@ -115,7 +121,7 @@ class EncryptionCheck {
       if (!line || (whole && counts.lines > 0)) return counts;
       if (line->text.empty() || line->text.front() == '\0') continue;  // zeros at the end of a segment
       if (of_journal && line->text.contains("\"overrides\":true}")) continue;
-      count(counts, of_journal ? journal::key_of_line(line->text) : seal::key_of(line->text));
+      count(counts, key_of(line->text));
     }
   }
 

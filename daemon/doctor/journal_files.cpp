@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/decide/delivery_book.hpp"
+#include "daemon/decide/run_book.hpp"
 #include "daemon/doctor/examination.hpp"
+#include "daemon/ledger/book_log.hpp"
 #include "store/answers/sealed.hpp"
 #include "store/files.hpp"
 #include "store/journal/recovery.hpp"
@@ -114,6 +117,18 @@ class JournalFiles {
                          "nothing to do: the next start makes it anew from the transcripts");
   }
 
+  template <class Book>
+  void look_at_book(const fs::path& path) {
+    if (exam_.daemon_running || path.extension() != ".log") return;
+    const auto read = ledger::BookLog(path).read();
+    const auto book = read ? Book::from_records(read->records, read->ending) : std::unexpected(read.error());
+    if (book) return;
+    exam_.report.warning("book", path.native(), book.error().detail,
+                         book.error().code == Code::degraded
+                             ? "nothing to do: the next start moves it away, and makes it anew from the journal"
+                             : "make the file readable: until then the agent answers 503");
+  }
+
   // Checks the folders of known transcript ends, of archives, of line indexes (which are made anew when missing) and of
   // what repairs removed.
   void count_folder(const fs::path& dir, std::string_view name, ModeCheck& modes) {
@@ -138,6 +153,8 @@ class JournalFiles {
       ++files;
       bytes += static_cast<std::uint64_t>(status->st_size);
       if (name == "ends") look_at_ends(it->path());
+      if (name == "runs") look_at_book<decide::RunBook>(it->path());
+      if (name == "outbox") look_at_book<decide::DeliveryBook>(it->path());
       if (name == "index" && it->path().native().ends_with(".tmp")) check_temporary(exam_, it->path(), *status);
     }
     for (const fs::path& path : odd)

@@ -71,7 +71,7 @@ asio::awaitable<void> Outbox::take_up(std::set<std::string> recovered) {
                          .recovered = std::move(recovered),
                          .may_be_open =
                              [&](const std::string& agent) {
-                               return ledger::may_have_open_deliveries(file_of(agent), known.contains(agent));
+                               return ledger::may_have_open_deliveries(file_of(agent), ledger::seq_of(known, agent));
                              },
                          .take =
                              [this](const decide::AgentState& state) {

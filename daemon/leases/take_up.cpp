@@ -13,7 +13,7 @@ std::function<bool(const std::string& agent)> may_have_runs(ledger::Ledger& ledg
   return
       [&paths = ledger.parts().env.paths,
        known = ledger::agents_with_book(ledger.parts().agents, &ledger::BooksOnDisk::runs)](const std::string& agent) {
-        return ledger::may_have_open_runs(ledger::runs_file(paths, agent), known.contains(agent));
+        return ledger::may_have_open_runs(ledger::runs_file(paths, agent), ledger::seq_of(known, agent));
       };
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/decide/agent_state.hpp"
+#include "daemon/ledger/book_files.hpp"
 #include "daemon/ledger/checkpoint_file.hpp"
 #include "daemon/ledger/env.hpp"
 #include "daemon/runtime/waiters.hpp"
@@ -40,10 +41,11 @@ struct LeftMemory {
 
 // When an agent's sessions.json is to be written again, and what keeps that back.
 struct CheckpointDuty {
-  std::int64_t dirty_since = 0;  // steady ms of the oldest change that the file does not hold; 0: clean
-  std::int64_t next = 0;         // steady ms, by the duty cycle
-  std::int64_t lock_wanted = 0;  // steady ms since when a foreign lock keeps it back; 0: none does
-  std::string trouble{};         // why the last one failed
+  std::int64_t dirty_since = 0;    // steady ms of the oldest change that the file does not hold; 0: clean
+  std::int64_t next = 0;           // steady ms, by the duty cycle
+  std::int64_t lock_wanted = 0;    // steady ms since when a foreign lock keeps it back; 0: none does
+  std::string trouble{};           // why the last one failed
+  std::int64_t rewrite_pause = 0;  // until a book's log is written anew, which has failed; it doubles. 0: it has not
 
   std::int64_t lag_ms() const { return dirty_since == 0 ? 0 : store::steady_ms() - dirty_since; }
   bool is_held_back() const { return lock_wanted != 0 || !trouble.empty(); }
@@ -91,6 +93,7 @@ struct Agent : std::enable_shared_from_this<Agent> {
   asio::strand<asio::thread_pool::executor_type> strand;
   std::shared_ptr<decide::AgentState> state{};     // null: not loaded
   std::shared_ptr<sessions::SessionsFile> file{};  // null: not in memory. Its calls block: they run on `strand`
+  std::shared_ptr<BookLogs> logs{};                // as `file`: null when not in memory, and its calls block
   LeftMemory left{};
   bool on_disk = false;  // when it was loaded
   Turn turn = Turn::none;

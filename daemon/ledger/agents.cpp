@@ -27,12 +27,13 @@ constexpr std::chrono::milliseconds starting_pause{100};  // between two looks a
 // SDK session ids, unless it has come and gone meanwhile: `times` is how often it had left.
 asio::awaitable<void> free_memory(LedgerEnv& env, std::shared_ptr<Agent> agent, std::uint64_t times,
                                   std::shared_ptr<decide::AgentState> state,
-                                  std::shared_ptr<sessions::SessionsFile> file) {
-  auto hashes =
-      co_await runtime::run_on(env.disk.get_executor(), [state = std::move(state), file = std::move(file)]() mutable {
+                                  std::shared_ptr<sessions::SessionsFile> file, std::shared_ptr<BookLogs> logs) {
+  auto hashes = co_await runtime::run_on(
+      env.disk.get_executor(), [state = std::move(state), file = std::move(file), logs = std::move(logs)]() mutable {
         std::vector<std::size_t> found = decide::sdk_hashes(*state);
         state.reset();
         file.reset();
+        logs.reset();
         return found;
       });
   if (!agent->state && agent->left.times == times) agent->left.sdk_hashes = std::move(hashes);
@@ -207,6 +208,7 @@ asio::awaitable<Result<void>> Agents::install(std::string id, Loaded loaded) {
     if (agent.reached.previous == 0) agent.reached.previous = agent.reached.store;
   }
   agent.file = std::move(loaded.file);
+  agent.logs = std::move(loaded.logs);
   agent.unfinished.reset();
   agent.left.history.reset();
   agent.left.sdk_hashes.reset();
@@ -375,7 +377,8 @@ void Agents::unload(const std::string& id, std::uint64_t seq) {
   agent->empty = agent->state->size() == 0;
   agent->left.history_until = store::steady_ms() + std::chrono::milliseconds(sessions::EntryHistory::longest).count();
   const std::uint64_t times = ++agent->left.times;
-  auto gone = free_memory(env_, agent, times, std::exchange(agent->state, {}), std::exchange(agent->file, {}));
+  auto gone = free_memory(env_, agent, times, std::exchange(agent->state, {}), std::exchange(agent->file, {}),
+                          std::exchange(agent->logs, {}));
   env_.background.run(std::move(gone), "free_memory");
   agent->reached.store = std::max(agent->reached.store, commits_.durable());
   readers_.unload(id);

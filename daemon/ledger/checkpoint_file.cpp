@@ -12,7 +12,7 @@ std::vector<std::string> Checkpoint::add_books(std::map<std::string, BooksOnDisk
   for (const auto& [id, noted] : books) {
     BooksOnDisk& found = there[id];
     if ((noted.runs && !found.runs) || (noted.outbox && !found.outbox)) gone.push_back(id);
-    found = {.runs = noted.runs || found.runs, .outbox = noted.outbox || found.outbox};
+    found = {.runs = noted.runs ? noted.runs : found.runs, .outbox = noted.outbox ? noted.outbox : found.outbox};
   }
   books = std::move(there);
   return gone;
@@ -40,10 +40,17 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& path) {
   read("agents", out.agents);
   read("previous", out.previous);
   read("written", out.written);
-  for (const std::string_view id : json::elements(json::find(*text, "runs").value_or("[]")))
-    out.books[json::as_string(id).value_or("")].runs = true;
-  for (const std::string_view id : json::elements(json::find(*text, "outbox").value_or("[]")))
-    out.books[json::as_string(id).value_or("")].outbox = true;
+  const auto read_books = [&text, &out](std::string_view name, BooksOnDisk::Book book) {
+    const std::string_view noted = json::find(*text, name).value_or("{}");
+    if (json::kind(noted) == json::Kind::array) {
+      for (const std::string_view id : json::elements(noted)) out.books[json::as_string(id).value_or("")].*book = 0;
+      return;
+    }
+    for (const json::Member& member : json::members(noted))
+      out.books[json::unescape(member.name)].*book = static_cast<std::uint64_t>(json::as_int(member.value).value_or(0));
+  };
+  read_books("runs", &BooksOnDisk::runs);
+  read_books("outbox", &BooksOnDisk::outbox);
   return out;
 }
 

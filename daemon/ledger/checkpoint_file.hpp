@@ -1,13 +1,15 @@
 // journal/CHECKPOINT: how far the files have come. Recovery replays the journal from there.
 //   {"epoch","seq","agents":{"<id>":<seq>},"previous":{"<id>":<seq>},"written":{"<id>":<seq>},
-//    "runs":["<id>"],"outbox":["<id>"],"crc"}
-// `runs` and `outbox` name the agents that have such a file (book_files.hpp): if it is gone, it is made again.
+//    "runs":{"<id>":<seq>},"outbox":{"<id>":<seq>},"crc"}
+// `runs` and `outbox` name the agents that have such a file (book_files.hpp), and the event that it was written at. If
+// it is gone, or ends before, it is made again. Earlier versions named the agents in an array.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,11 @@
 
 namespace sessiond::ledger {
 
-// The books that an agent has on disk (book_files.hpp).
+// The books that an agent has on disk (book_files.hpp), and the event up to which each was written; 0: not known.
 struct BooksOnDisk {
-  bool runs = false;
-  bool outbox = false;
+  using Book = std::optional<std::uint64_t> BooksOnDisk::*;
+  std::optional<std::uint64_t> runs{};
+  std::optional<std::uint64_t> outbox{};
 };
 
 // How far the files of an agent are: each holds all its changes up to this seq. 0: not known.

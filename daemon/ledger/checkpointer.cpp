@@ -25,6 +25,7 @@ namespace {
 constexpr std::int64_t least_pause_ms = 100;        // between two checkpoints of an agent
 constexpr std::int64_t least_sync_pause_ms = 1000;  // between two of CHECKPOINT: recovery then replays a second
 constexpr std::int64_t checkpoint_retry_ms = 1000;
+constexpr std::int64_t longest_rewrite_pause_ms = 8000;
 constexpr std::int64_t last_lock_wait_ms = 1000;      // while stopping; the journal holds what is not written
 constexpr std::size_t collected_at_once = 256;        // dirty entries: under 1 ms
 constexpr std::uint64_t hurry_backlog = 24ULL << 20;  // of journal beyond CHECKPOINT: the duty cycle counts no more
@@ -45,6 +46,14 @@ asio::awaitable<std::vector<DirtyEntry>> collect(asio::io_context& io, decide::A
     if (dirty.size() % collected_at_once == 0) co_await asio::post(io, asio::use_awaitable);
   }
   co_return dirty;
+}
+
+// Takes the books in slices, for the same reason. They are as the agent is at the end: what changes meanwhile is taken,
+// too.
+asio::awaitable<ChangedBooks> collect_books(asio::io_context& io, decide::AgentState& state) {
+  ChangedBooks books;
+  while (!take_changed_books(state, books)) co_await asio::post(io, asio::use_awaitable);
+  co_return books;
 }
 
 // Returns whether lines of the agent's transcripts, or of files beside them, wait for their files.
@@ -107,21 +116,26 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
   // and if their batch fails those numbers are assigned again.
   const std::uint64_t seq = std::max(commits_.durable(), state->last_seq);
   auto dirty = co_await collect(env_.io, *state, taken);
-  const ChangedBooks books = take_changed_books(*state);
+  ChangedBooks books = co_await collect_books(env_.io, *state);
+  BooksOnDisk on_disk = agent.reached.books;
+  note_written(on_disk, books);
   Result<void> outcome = co_await commits_.wait_until_durable(state->last_seq);
   std::optional<sessions::ForeignChange> foreign;
   if (outcome) {
-    auto [written, evictions, repairs, again] =
-        co_await runtime::run_on(agent.strand, [file = agent.file, dirty = std::move(dirty),
-                                                dir = env_.paths.root() / env_.paths.sessions_dir(id), books, id,
-                                                &paths = env_.paths]() mutable {
+    auto [written, evictions, repairs, again, unwritten] =
+        co_await runtime::run_on(agent.strand, [file = agent.file, logs = agent.logs, dirty = std::move(dirty),
+                                                dir = env_.paths.root() / env_.paths.sessions_dir(id),
+                                                books = std::move(books), id, &paths = env_.paths]() mutable {
           auto made = store::make_dirs(dir);
           Result<sessions::CheckpointResult> done =
               made ? file->checkpoint_if_free(in_order(std::move(dirty))) : std::unexpected(std::move(made.error()));
           if (done && !done->foreign)
-            if (auto kept = write_books(paths, id, books); !kept) done = std::unexpected(kept.error());
-          return std::tuple(std::move(done), file->take_evictions(), file->take_repairs(), file->look_again_in());
+            if (auto kept = write_books(paths, id, *logs, books); !kept) done = std::unexpected(kept.error());
+          if (done && !done->foreign) books = {};
+          return std::tuple(std::move(done), file->take_evictions(), file->take_repairs(), file->look_again_in(),
+                            std::move(books));
         });
+    books = std::move(unwritten);
     agents_.look_again(agent, again);
     notices_.evicted(id, evictions);
     notices_.repaired(id, repairs);
@@ -138,14 +152,23 @@ asio::awaitable<Result<void>> Checkpointer::checkpoint(std::string id) {
     hooks_.on_written(agent);  // its folder may be new
     agent.reached.previous = std::exchange(agent.reached.store, seq);
     agent.reached.ours = seq;
-    if (books.runs) agent.reached.books.runs = true;
-    if (books.deliveries) agent.reached.books.outbox = true;
+    agent.reached.books = on_disk;
     agent.checkpoint.succeeded();
     note_usable(agent);
+    const bool is_unfinished = note_unfinished(*state, *agent.logs);
+    std::int64_t& pause = agent.checkpoint.rewrite_pause;
+    pause = is_unfinished ? std::clamp(2 * pause, checkpoint_retry_ms, longest_rewrite_pause_ms) : 0;
+    if (is_unfinished) {
+      agents_.mark_dirty(agent);
+      agent.checkpoint.next = std::max(agent.checkpoint.next, store::steady_ms() + pause);
+      agent.checkpoint.trouble = "the log of its runs or of its deliveries cannot be written anew";
+      if (pause == checkpoint_retry_ms)
+        log::warn("book_not_compacted", {{"agent", id}, {"next", "trying again: look at the free space"}});
+    }
   } else {
     state->dirty.insert(taken.begin(), taken.end());
     state->changed_by_us.insert(taken_of_ours.begin(), taken_of_ours.end());
-    take_again(*state, books);
+    while (!give_back(*state, books, *agent.logs)) co_await asio::post(env_.io, asio::use_awaitable);
     if (agent.checkpoint.dirty_since == 0 || since < agent.checkpoint.dirty_since) agent.checkpoint.dirty_since = since;
     if (!outcome) on_checkpoint_failed(agent, outcome.error());
   }

@@ -70,7 +70,7 @@ std::uint64_t bytes_of_runs(const decide::SessionRuns* runs) {
   for (const decide::Steered& steered : runs->steered) bytes += steered.text.size() + sizeof steered;
   for (const auto& overflow : runs->overflows)
     for (const auto& line : overflow.lines) bytes += line.text.size() + sizeof line;
-  for (const auto& ended : runs->ended) bytes += ended->size();
+  for (const decide::EndedRun& ended : runs->ended) bytes += ended.json->size();
   for (const decide::Approval& approval : runs->approvals.all())
     bytes += sizeof approval + approval.args.size() + approval.reason.size() + approval.address.size();
   return bytes;

@@ -19,7 +19,7 @@ constexpr std::array flat_folders{"archives", "early",    "ends",     "keys", "l
 
 bool is_ours(const fs::path& path) {
   const fs::path ending = path.extension();
-  return ending == ".json" || ending == ".jsonl" || ending == ".idx" || ending == ".note";
+  return ending == ".json" || ending == ".jsonl" || ending == ".log" || ending == ".idx" || ending == ".note";
 }
 
 }  // namespace

@@ -290,6 +290,7 @@ class Recovery {
     if (repair_ && !there_.contains(parts_.env.paths.sessions_dir(id))) make_up_transcripts(*loaded);
     Agent& slot = parts_.agents.find_or_add(id);
     slot.file = std::move(loaded->file);
+    slot.logs = std::move(loaded->logs);
     slot.state = std::move(loaded->state);
     slot.reached = reached;
     slot.touched = slot.looked = slot.checkpoint.dirty_since = store::steady_ms();

@@ -128,6 +128,14 @@ Result<void> take_stores(StateSnapshot& cut, const Paths& paths) {
     taken = take_folder(cut, "journal/" + folder + "/", journal / folder, Depth::flat,
                         [](const fs::path& file) { return !is_made_again(file.native()); });
   }
+  // A log may have taken the place of an older file (book_files.hpp) after its folder was listed.
+  for (const std::string folder : {"outbox", "runs"}) {
+    if (!taken) return taken;
+    taken = take_folder(cut, "journal/" + folder + "/", journal / folder, Depth::flat, [&](const fs::path& file) {
+      const std::string name = "journal/" + folder + "/" + file.filename().native();
+      return file.extension() == ".log" && std::ranges::find(cut.files, name, &SnapshotFile::name) == cut.files.end();
+    });
+  }
   for (const std::string& agent : paths.agents()) {
     if (!taken) return taken;
     const fs::path store = paths.store_file(agent);

@@ -294,6 +294,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   TRY(store::resolve_below(paths.root(), paths.sessions_dir(id)));
   Loaded loaded{.state = std::make_shared<decide::AgentState>(id),
                 .file = std::move(request.file),
+                .logs = std::make_shared<BookLogs>(paths, id),
                 .repairs = {},
                 .evictions = {},
                 .foreign = {},
@@ -332,7 +333,7 @@ Result<Loaded> load_store(const config::Config& config, const Paths& paths, cons
   if (report.first && !adopting && !report.entries.empty()) loaded.foreign.emplace().created = report.entries;
   if (loaded.foreign) undo_foreign_changes(*loaded.state, *loaded.foreign);
   std::vector<std::string> of_books;
-  TRY(read_books(*loaded.state, paths, journal, request.books, of_books));
+  TRY(read_books(*loaded.state, *loaded.logs, paths, journal, request.books, of_books));
   loaded.state->runs.keep(config.work.runs.keep);
   std::uint64_t replay_from = request.replay_from;
   // Replays from the end of the generation that it was rebuilt from. Older events are not needed, damaged or not.

@@ -51,6 +51,7 @@ struct LoadRequest {
 struct Loaded {
   std::shared_ptr<decide::AgentState> state;
   std::shared_ptr<sessions::SessionsFile> file;
+  std::shared_ptr<BookLogs> logs;
   std::vector<std::string> repairs;
   std::vector<lock::Eviction> evictions;
   std::optional<sessions::ForeignChange> foreign;  // to be merged before the file is written

@@ -64,7 +64,8 @@ struct Blobs::Files {
     return fault;
   }
   // The same of one file.
-  std::string look_at(const fs::path& path, const std::string& agent, const fs::path& store_file, bool again) {
+  std::string look_at(const fs::path& path, const std::string& agent, const fs::path& store_file, bool again,
+                      bool is_log = false) {
     const auto status = store::stat_within(path);
     if (!status || !S_ISREG(status->st_mode)) return {};
     Known& file = known[path.native()];
@@ -72,10 +73,11 @@ struct Blobs::Files {
     const store::FileIdentity now = store::identity(*status);
     if (file.identity == now) return {};
     const bool is_store = path == store_file;
-    const bool grown = !is_store && file.identity.inode == now.inode && file.identity.size < now.size;
+    const bool grown = !is_store && !is_log && file.identity.inode == now.inode && file.identity.size < now.size;
     if (!grown) file.named.clear();
     const std::uint64_t from = grown ? file.identity.size - std::min(file.identity.size, overlap) : 0;
     const auto read = is_store     ? read_store(file, path, agent)
+                      : is_log     ? read_log(file, path, agent)
                       : seal::on() ? read_sealed(file, path, agent, grown)
                                    : read_lines(file, path, agent, from);
     file.identity = read ? now : store::FileIdentity{};
@@ -137,6 +139,14 @@ struct Blobs::Files {
       into.end = end;
       into.next_seq += header ? 0 : 1;
     }
+    return {};
+  }
+  // What a log has forgotten names nothing any more.
+  static Result<void> read_log(Known& into, const fs::path& path, const std::string& agent) {
+    TRY(const auto content, ledger::BookLog(path).read());
+    for (const decide::BookRecord& record : content.records)
+      policy::names_in(*record.value, policy::NamedBy::either,
+                       [&](std::string_view hash) { into.named.emplace(hash, BlobName{.agent = agent}); });
     return {};
   }
   static Result<void> read_store(Known& into, const fs::path& path, const std::string& agent) {
@@ -250,7 +260,9 @@ asio::awaitable<bool> Blobs::read_files() {
           if (why.empty())
             why = files->look(paths.root() / ledger::dir_beside(paths, agent, side), agent, store, again);
         for (const fs::path& book : {ledger::runs_file(paths, agent), ledger::outbox_file(paths, agent)})
-          if (why.empty()) why = files->look_at(book, agent, store, again);
+          for (const bool is_log : {false, true})
+            if (why.empty())
+              why = files->look_at(is_log ? book : ledger::file_before(book), agent, store, again, is_log);
         return why;
       });
     }

@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -105,14 +104,6 @@ class FieldWriter {
   void column(std::string_view name, const Rows& rows, std::string Rows::value_type::* column) {
     ArrayWriter array(out_.value(name));
     for (const auto& row : rows) append_quoted(array.next(), row.*column);
-    array.close();
-  }
-  // Raw values, each shared with others.
-  template <class Values>
-  void raws_if(std::string_view name, const Values& values) {
-    if (values.empty()) return;
-    ArrayWriter array(out_.value(name));
-    for (const auto& value : values) array.next() += *value;
     array.close();
   }
   template <class Record>
@@ -224,10 +215,6 @@ class FieldReader {
       if (at == rows.size()) rows.emplace_back();
       rows[at++].*column = as_string(each).value_or("");
     }
-  }
-  template <class Values>
-  void raws_if(std::string_view name, Values& values) {
-    for (const std::string_view each : list_at(name)) values.push_back(std::make_shared<const std::string>(each));
   }
   template <class Record>
   void record(std::string_view name, Record& record) {

@@ -429,7 +429,7 @@ class Deliveries(Case):
         ids = [self.say(key, str(n), api=api)["delivery"]["deliveryId"] for n in range(3)]
         self.act(self.claim(api=api)[0], "ack", {"platformMessageId": "p"}, api=api)
         daemon.stop()
-        file = daemon.state / "journal" / "outbox" / "main.json"
+        file = daemon.state / "journal" / "outbox" / "main.log"
         text = bytearray(file.read_bytes())
         text[len(text) // 2] ^= 1
         file.write_bytes(bytes(text))
@@ -441,7 +441,7 @@ class Deliveries(Case):
     def test_a_book_that_is_gone_or_damaged_is_made_again_and_taken_up(self):
         def flip(file):
             text = file.read_bytes()
-            at = text.index(b'"active":{') + 2 if b'"active":{' in text else text.index(b'"unsent":') + 2
+            at = text.index(b'"active":{' if b'"active":{' in text else b'"k":"d ') + 2
             file.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1:])
 
         for harm in (lambda file: file.unlink(), lambda file: (file.unlink(), file.mkdir()), lambda file: file.write_bytes(b""),
@@ -454,7 +454,7 @@ class Deliveries(Case):
             run = self.ok(api.post(S(key, "main", "runs"), {"input": {"role": "user", "text": "q"}, "leaseMs": 1000}), 201)
             daemon.stop()
             for book in ("outbox", "runs"):
-                harm(daemon.state / "journal" / book / "main.json")
+                harm(daemon.state / "journal" / book / "main.log")
             daemon.start()
             api = daemon.client()
             # Nothing has read the agent yet.
@@ -583,16 +583,16 @@ class Deliveries(Case):
             time.sleep(1.2)  # CHECKPOINT names them
             daemon.stop()
             for book in ("outbox", "runs"):
-                gone(daemon.state / "journal" / book / "main.json")
+                gone(daemon.state / "journal" / book / "main.log")
             if gone is not a_file:
-                gone(daemon.state / "journal" / "outbox" / "b.json")
+                gone(daemon.state / "journal" / "outbox" / "b.log")
             mark = len(daemon.stderr)
             daemon.start()
             api = daemon.client()
             self.assertEqual([self.shown(id_, api=api)["status"] for id_ in (*ids, left)], ["pending"] * 4)
             self.assertEqual([run["runId"] for run in self.ok(api.get(S(key, "main", "runs")), 200)["data"]], [run])
             told = "\n".join(daemon.stderr[mark:])
-            for file in ("outbox/main.json is gone", "runs/main.json is gone", "outbox/b.json is gone"):
+            for file in ("outbox/main.log is gone", "runs/main.log is gone", "outbox/b.log is gone"):
                 self.assertIn(file, told)
 
     def test_no_session_holds_up_another_one(self):

@@ -520,6 +520,25 @@ class Runs(RunsCase):
         stream.wait_for(lambda e: e.type == "runner.evicted" and e.data["data"]["runner"] == "r2")
         self.assertEqual(len([e for e in stream.events if e.type == "runner.evicted"]), 2)
 
+    def test_a_page_of_runs_ends_at_1_mebibyte(self):
+        key = self.make(turnCap="unlimited")
+        ended = []
+        for n in range(5):
+            run = self.start(key)
+            self.finish(run, {"role": "assistant", "text": str(n) * 400_000}, deliver=False)
+            ended.insert(0, run["runId"])
+        sizes, seen, cursor = [], [], ""
+        while True:
+            reply = self.api.get(S(key, "main", "runs") + "?limit=200" + cursor)
+            page = self.ok(reply, 200)
+            self.assertLess(len(json.dumps(page)), 1_100_000)
+            sizes.append(len(page["data"]))
+            seen += [run["runId"] for run in page["data"]]
+            if not page["page"]["hasMore"]:
+                break
+            cursor = "&cursor=" + page["page"]["next"]
+        self.assertEqual((sizes, seen), ([2, 2, 1], ended))
+
     def test_a_claim_prefers_the_last_runner(self):
         key = self.make()
         self.finish(self.start(key, "q", runner="r2"))

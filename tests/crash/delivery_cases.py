@@ -1,5 +1,6 @@
 """The way of points.py through a delivery: made, claimed, acked. Whatever dies, there is one, and it is sent once it was acked."""
 
+from harness.books import outbox_before
 from harness.sessiond import S
 from life import GONE
 from point_cases import Case
@@ -8,8 +9,9 @@ KEY = "agent:old:x:direct:delivered"
 
 
 class Deliveries(Case):
-    points = ("journal.written", "journal.synced", "checkpoint.exchanged", "outbox.written", "replace.renamed", "marks.written")
-    second = ("recovery.replayed", "outbox.written", "journal.synced")
+    points = ("journal.written", "journal.synced", "checkpoint.exchanged", "outbox.written", "replace.renamed", "marks.written",
+              "book.appended", "book.ended", "book.compacted", "book.renamed")
+    second = ("recovery.replayed", "outbox.written", "journal.synced", "book.appended", "book.ended")
 
     def prepare(self):
         client = self.daemon.client()
@@ -56,4 +58,21 @@ class Deliveries(Case):
         return faults
 
 
-CASES = (Deliveries,)
+class DeliveriesBefore(Deliveries):
+    """An earlier version has left its deliveries in one text."""
+    points = ("book.compacted", "book.renamed", "outbox.written", "marks.written")
+    second = ("book.compacted", "book.renamed", "recovery.replayed")
+
+    def prepare(self):
+        super().prepare()
+        self.start()
+        self.send()
+        self.stop()
+        outbox_before(self.daemon.state / "journal" / "outbox" / "old.log")
+
+    def check(self):
+        faults = super().check()  # changes it, and writes it
+        return faults + [f"{file} is left" for file in (self.daemon.state / "journal" / "outbox").glob("old.json")]
+
+
+CASES = (Deliveries, DeliveriesBefore)

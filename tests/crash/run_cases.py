@@ -10,8 +10,8 @@ ANSWER = {"role": "assistant", "text": "the answer", "id": "answer-1"}
 
 class Runs(Case):
     points = ("journal.written", "journal.synced", "transcript.written", "checkpoint.exchanged", "runs.written", "replace.renamed",
-              "marks.written")
-    second = ("recovery.replayed", "runs.written", "journal.synced")
+              "marks.written", "book.appended", "book.ended", "book.compacted", "book.renamed")
+    second = ("recovery.replayed", "runs.written", "journal.synced", "book.appended", "book.ended")
 
     def prepare(self):
         client = self.daemon.client()

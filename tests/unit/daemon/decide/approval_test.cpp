@@ -1,6 +1,7 @@
 #include "daemon/decide/approval.hpp"
 
 #include "daemon/decide/approval_commands.hpp"
+#include "tests/unit/daemon/decide/book_on_paper.hpp"
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -132,7 +133,7 @@ TEST_CASE("an approval that was allowed for the session is there after a replay"
   AgentState again("main");
   for (const std::string& text : world.log) apply(again, decode(*journal::parse_event(text)), Replay::yes);
   CHECK(picture(again) == picture(world.state));
-  CHECK(again.runs.to_json() == world.state.runs.to_json());
+  CHECK(text_of(again.runs) == text_of(world.state.runs));
 }
 
 TEST_CASE("an approval whose deadline has passed is denied once") {

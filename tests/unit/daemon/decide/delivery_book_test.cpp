@@ -5,6 +5,7 @@
 #include <random>
 
 #include "daemon/decide/delivery_commands.hpp"
+#include "tests/unit/daemon/decide/book_on_paper.hpp"
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -42,12 +43,12 @@ struct WithDeliveries : World {
   const Delivery& of(const std::string& id) const { return *state.deliveries.find(id); }
   void ack(const std::string& id) { run(AckDelivery{.id = id, .sees = all}); }
 
-  // The book, as it is read from its file.
+  // The book, as it is read from what was written of it since the beginning.
   DeliveryBook again() {
-    auto read = DeliveryBook::from_json(state.deliveries.to_json());
-    REQUIRE(read);
-    return std::move(*read);
+    paper.write(state.deliveries, 3);
+    return paper.read();
   }
+  BookOnPaper<DeliveryBook> paper{};
   // The book, as the journal alone makes it.
   DeliveryBook replayed() const {
     DeliveryBook book;
@@ -58,7 +59,7 @@ struct WithDeliveries : World {
 
 // All that two books of the same history must agree on.
 std::string picture_of(DeliveryBook book) {
-  std::string out = book.to_json();
+  std::string out = text_of(book);
   for (const auto& [order, id] : book.heads()) out += fmt::format("\nhead {} {}", order, id);
   const DeliveryBook::Counts counts = book.counts();
   return out + fmt::format("\n{} {} {} {}", counts.pending, counts.leased, counts.failed, counts.oldest);
@@ -225,12 +226,44 @@ TEST_CASE("the book is the same from its file, from the journal, and from both")
   }
 }
 
+TEST_CASE("what a delivery sends is written once") {
+  WithDeliveries world;
+  const std::string id = world.send("a long text");
+  world.paper.write(world.state.deliveries);
+  CHECK(world.paper.text().contains("a long text"));
+  const std::size_t before = world.paper.written();
+  CHECK(world.claim() == std::vector{id});
+  world.paper.write(world.state.deliveries);
+  CHECK(world.paper.written() == before + 1);
+}
+
+TEST_CASE("deliveries of an earlier version are read, and written as records") {
+  const std::string one =
+      R"("fixed":{"deliveryId":"d1","key":"k","channel":"x","sessionId":"s","topic":null,"messageId":"m",)"
+      R"("text":"hi"},"conversation":"c","order":7,"queuedAt":5,"status":"pending","attempt":0)";
+  const std::string sent = R"("fixed":{"deliveryId":"d2","key":"k","channel":"x","sessionId":"s","topic":null,)"
+                           R"("messageId":"n"},"conversation":"c","order":6,"queuedAt":4,"status":"sent","attempt":1)";
+  auto book = DeliveryBook::from_json(R"({"seq":9,"unsent":[{)" + one + R"(}],"failed":[],"ended":[{)" + sent + "}]}");
+  REQUIRE(book);
+  CHECK_FALSE(book->unwritten().is_dirty());  // it is taken over with its first change
+  BookOnPaper<DeliveryBook> paper;
+  paper.write(*book);
+  CHECK(paper.text() == "d d1 #0 {" + one.substr(one.find("\"conversation")) + "}\nd d2 #2 {" +
+                            sent.substr(sent.find("\"conversation")) + "}\nt d1 #0 " +
+                            one.substr(8, one.find('}') - 7) + "\nt d2 #0 " + sent.substr(8, sent.find('}') - 7) +
+                            "\n" + R"({"end":9,"open":1})");
+  CHECK(picture_of(paper.read()) == picture_of(*book));
+}
+
 TEST_CASE("a purge fails what is not sent, and forgets its text") {
   WithDeliveries world;
   const std::string id = world.send("secret");
   world.run(DeleteSession{.target = {.key = slack_key}, .purge = true});
   CHECK(world.of(id).status == DeliveryStatus::failed);
-  CHECK_FALSE(world.state.deliveries.to_json().contains("secret"));
+  BookChanges changes;
+  REQUIRE(world.state.deliveries.take_changes(changes));
+  CHECK(changes.forgets);
+  CHECK_FALSE(text_of(world.state.deliveries).contains("secret"));
   CHECK(world.state.deliveries.counts().failed == 0);
   world.run(RetryDelivery{.id = id, .sees = all});
   CHECK(world.of(id).status == DeliveryStatus::failed);
@@ -280,4 +313,15 @@ TEST_CASE("failed deliveries keep their text up to 8 MiB") {
   CHECK(picture_of(world.again()) == picture_of(world.replayed()));
   world.run(RetryDelivery{.id = ids[0], .sees = all});
   CHECK(world.of(ids[0]).status == DeliveryStatus::failed);
+  BookChanges changes;
+  while (!world.state.deliveries.take_changes(changes)) continue;
+  const std::string last = world.send(std::string(3U << 20, 'x'));
+  world.run(
+      NackDelivery{.id = world.claim().at(0), .attempt = 1, .error = R"({"code":"x"})", .final = true, .sees = all});
+  CHECK_FALSE(has_text(ids[2]));
+  changes = {};
+  while (!world.state.deliveries.take_changes(changes)) continue;
+  std::set<std::string> written;
+  for (const BookRecord& record : changes.records) written.insert(record.key);
+  CHECK(written == std::set<std::string>{"d " + last, "t " + last, "t " + ids[2]});
 }

@@ -1,6 +1,7 @@
 #include "daemon/decide/hooks.hpp"
 
 #include "daemon/decide/run_commands.hpp"
+#include "tests/unit/daemon/decide/book_on_paper.hpp"
 #include "tests/unit/daemon/decide/world.hpp"
 
 using namespace sessiond;
@@ -79,7 +80,7 @@ TEST_CASE("an opening begins once, and again after a shutdown and a reset, also 
   CHECK(world.source() == R"(SessionStart:{"source":"clear"})");
   AgentState again("main");
   for (const std::string& text : world.log) apply(again, decode(*journal::parse_event(text)), Replay::yes);
-  CHECK(again.runs.to_json() == world.state.runs.to_json());
+  CHECK(text_of(again.runs) == text_of(world.state.runs));
 }
 
 TEST_CASE("the end of a run calls Stop or StopFailure") {

@@ -41,7 +41,6 @@ struct FieldRecord {
   bool flag = false, flag_if = false;
   std::vector<std::string> texts{}, texts_if{};
   std::vector<FieldPoint> rows{}, points{};
-  std::vector<std::shared_ptr<const std::string>> raws{};
   std::optional<FieldPoint> point{}, group{};
   FieldPoint known{};
   std::string secret{};
@@ -69,7 +68,6 @@ struct FieldRecord {
     v.texts("texts", record.texts);
     v.texts_if("textsIf", record.texts_if);
     v.column("labels", record.rows, &FieldPoint::label);
-    v.raws_if("raws", record.raws);
     v.record_if("point", record.point);
     v.record_if("known", record.known, record.known.x != 0);
     v.records_if("points", record.points);
@@ -101,7 +99,6 @@ FieldRecord full_record() {
                      .texts_if = {""}};
   record.rows = {{.label = "one"}, {.label = "two"}};
   record.points = {{.x = 1, .label = "p"}, {.x = 2}};
-  record.raws = {std::make_shared<const std::string>("1e400"), std::make_shared<const std::string>("{}")};
   record.point = {.x = 5};
   record.group = {.x = 6, .label = "g"};
   record.known = {.x = 8};
@@ -113,7 +110,7 @@ constexpr const char* full_text =
     R"({"text":"a\"\n","textIf":"b","textOrNull":"c","optionalText":"","nullText":"","colour":"green","ordinal":2,)"
     R"("number":-3,"numberIf":9007199254740993,"optionalNumber":0,"time":7,"flag":true,"flagIf":true,"raw":[1],)"
     R"("rawIf":1.0,"rawOrNull":{"a":1},"rawOrNullIf":null,"right":1,"left":"\ud83d","texts":["x","y"],"textsIf":[""],)"
-    R"("labels":["one","two"],"raws":[1e400,{}],"point":{"x":5},"known":{"x":8},"points":[{"x":1,"label":"p"},{"x":2}],)"
+    R"("labels":["one","two"],"point":{"x":5},"known":{"x":8},"points":[{"x":1,"label":"p"},{"x":2}],)"
     R"("x":6,"label":"g","secret":"s"})";
 constexpr const char* empty_text =
     R"({"text":"","textOrNull":null,"nullText":null,"colour":"red","ordinal":0,"number":0,"time":null,"flag":false,)"
